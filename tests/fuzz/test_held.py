@@ -35,6 +35,13 @@ def test_programs_are_right_at_every_size(number: int) -> None:
     assert program is None or check_held(program) is None
 
 
+def test_a_loop_that_cannot_be_divided_leaves_no_kernel() -> None:
+    """Which would hold the copies of rows that are tried while kernels are searched."""
+    program = draw_held(1, 362)
+    assert program is not None
+    assert check_held(program) is None
+
+
 def attention() -> mi.KernelGraph:
     graph = mi.new_kernel_graph("attention")
     length = graph.new_input((1,), dtype=mi.int32)

@@ -308,7 +308,11 @@ def split_loop(
     stored = len(first.results) - len(split.parts)
     for (op, _, _), result in zip(split.parts, first.results[stored:], strict=True):
         result.name_hint = f"{op.result.name_hint or 'part'}_parts"
-    second = split.write_second(first.results[stored:])
+    try:
+        second = split.write_second(first.results[stored:])
+    except RetileError:
+        first.erase()
+        raise
     kernels = [first] if second is None else [first, second]
     places = [split.results[output] for output in space.outputs()]
     results = [kernels[kernel].results[place] for kernel, place in places]

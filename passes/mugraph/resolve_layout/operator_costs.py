@@ -203,6 +203,8 @@ def elementwise_costs(
 ) -> Sequence[AccessCosts]:
     """An element-wise operator: ``values`` are its result and its operands."""
     result = values[0]
+    if result in site.fragments:
+        return []
     domain, executions = shape_of(result.type), site.executions(op)
     in_registers = op in site.in_registers
     sums_in_memory = accumulates(op) and not in_registers
@@ -364,11 +366,10 @@ def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
         site.blocks if in_registers else executions,
         ACCUMULATOR_BYTES if sums_in_memory else None,
     )
-    return [
-        load(op.lhs, True),
-        load(op.rhs, False),
-        AccessCosts((op.result,), lambda _: LaunchUses([stored])),
-    ]
+    loads = [load(op.lhs, True), load(op.rhs, False)]
+    if op.result in site.fragments:
+        return loads
+    return [*loads, AccessCosts((op.result,), lambda _: LaunchUses([stored]))]
 
 
 @layout_costs.register

@@ -702,6 +702,13 @@ def test_training_is_refused() -> None:
         torch.compile(model, backend=mugraph_torch.backend)(draw(2, 4))
 
 
+@pytest.mark.parametrize("given", [{"mode": "reduce-overhead"}, {"options": {"triton": True}}])
+def test_modes_of_inductor_are_refused(given: dict[str, Any]) -> None:
+    fast = torch.compile(torch.nn.ReLU(), backend="mugraph", **given)
+    with torch.no_grad(), pytest.raises(Exception, match=r"is for torch\.compile's own backend"):
+        fast(torch.zeros(4))
+
+
 def test_the_report_says_which_kernels_there_are() -> None:
     report = str(mugraph_torch.explain(lambda x, w: functional.silu(x @ w).cumprod(0), draw(64, 64),
                                        draw(64, 64)))  # fmt: skip

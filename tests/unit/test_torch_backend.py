@@ -630,7 +630,7 @@ def test_windows_that_stay_in_torch_are_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("largest", "ends"),
-    [(8192, (16, 64, 256, 1024)), (1024, (16, 64, 256, 512)), (2048, (16, 64, 256, 1024)),
+    [(8192, (16, 64, 256, 512, 1024)), (1024, (16, 64, 256, 512)), (2048, (16, 64, 256, 512, 1024)),
      (512, (16, 64, 256)), (100, (16, 64)), (256, (16, 64, 128)), (8, ())],
 )  # fmt: skip
 def test_the_last_bucket_is_halved_where_there_may_be_one_more(

@@ -56,14 +56,26 @@ MOST_OF_MEMORY = 4
 
 
 def backend(
-    graph_module: Any, example_inputs: Sequence[Any], *, report: Report | None = None
+    graph_module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    report: Report | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """Compiles a graph that ``torch.compile`` caught; what mugraph does not take stays in torch.
 
     Parts of the graph in ATen operators that have a conversion become programs, which are fused,
     planned and compiled for the device of the graph's tensors; on a CPU the interpreter runs them.
-    ``report`` is filled.  For inference: raises ``UserError`` where gradients are asked for.
+    ``report`` is filled.  For inference: raises ``UserError`` where gradients are asked for, and
+    for a ``mode`` or ``options`` of ``torch.compile``, which are Inductor's.
     """
+    if mode is not None or options is not None:
+        given = f"options={options!r}" if mode is None else f"mode={mode!r}"
+        raise UserError(
+            f"{given} is for torch.compile's own backend; leave it out beside backend='mugraph', "
+            "which has no modes. torch.cuda.graph captures calls of what it compiles."
+        )
     torch = import_torch()
     if torch.is_grad_enabled() and any(
         isinstance(each, torch.Tensor) and each.requires_grad for each in example_inputs

@@ -25,7 +25,7 @@ LARGEST = 8192
 """The largest value of a symbol that has no bound; calls with more run in torch."""
 MOST = 2**17
 """The largest value of any symbol: workspaces have room for it."""
-BUCKETS = (16, 64, 256, 1024)
+BUCKETS = (16, 64, 256, 512, 1024)
 """Few rows get other kernels than many: where ranges of values end, up to the largest one."""
 
 

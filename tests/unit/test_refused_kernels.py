@@ -13,15 +13,18 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 import mugraph.build as mi
-from mugraph.dialects import kn, sched
+from mugraph.dialects import kn, sched, tb
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes import compile as compile_module
 from mugraph.passes.compile import FuseCompilablePass, compile_pipeline, with_kernels_that_compile
 from mugraph.passes.program.fuse_kernels import searches as searches_module
 from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets
+from mugraph.passes.program.fuse_kernels.refused import without_refused
 from mugraph.passes.program.fuse_kernels.searches import Searches
+from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.library_sources import generate_sources
 
@@ -84,7 +87,8 @@ def test_the_operators_of_that_kernel_stand_apart(capsys: pytest.CaptureFixture[
     fused = module.clone()
     FuseCompilablePass("sm_90a").apply(make_context(), fused)
     said = capsys.readouterr().err
-    assert said.count("note") == 1 and "'kn.add', 'kn.reduction'" in said
+    # Nor may pairs of its operators be kernels.
+    assert said.count("note") == 3 and "'kn.add', 'kn.reduction'" in said
     assert "products-only: " in said and "has no product" in said
     assert any({"tb.matmul", "tb.silu"} <= kernel for kernel in custom_kernels(fused))
     assert any(op.name == "kn.add" for op in fused.walk())
@@ -96,6 +100,21 @@ def test_the_operators_of_that_kernel_stand_apart(capsys: pytest.CaptureFixture[
         *(run_function(each, None, [x, y, z, w]) for each in (fused, module)), strict=True
     ):
         np.testing.assert_allclose(ours, written, atol=4e-3)
+
+
+def test_the_operators_of_that_kernel_share_smaller_ones() -> None:
+    module = parse_text(make_context(), str(program()), "<text>")
+    function = only_function(module)
+    (found,) = find_in_buckets([function], target_named("sm_90a"))
+
+    def refusal(kernel: ModuleOp) -> str | None:
+        operators = [op for op in kernel.walk() if isinstance(op, tb.ElementwiseOp)]
+        return "too many" if len(operators) > 6 else None
+
+    before = len(found.kernels)
+    rest, sentences = without_refused(found, refusal)
+    shared = [group for group in rest.kernels if rest.fusion.program.size(group) > 1]
+    assert len(sentences) == 1 and before < len(rest.kernels) < 7 and len(shared) > before
 
 
 @pytest.mark.usefixtures("picky")

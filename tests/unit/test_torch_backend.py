@@ -630,7 +630,7 @@ def test_windows_that_stay_in_torch_are_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("largest", "ends"),
-    [(8192, (16, 64, 256, 1024)), (1024, (16, 64, 256, 512)), (2048, (16, 64, 256, 1024)),
+    [(8192, (16, 64, 256, 512, 1024)), (1024, (16, 64, 256, 512)), (2048, (16, 64, 256, 512, 1024)),
      (512, (16, 64, 256)), (100, (16, 64)), (256, (16, 64, 128)), (8, ())],
 )  # fmt: skip
 def test_the_last_bucket_is_halved_where_there_may_be_one_more(
@@ -700,6 +700,13 @@ def test_training_is_refused() -> None:
     torch._dynamo.reset()
     with pytest.raises(Exception, match="compiles models for inference, and gradients are asked"):
         torch.compile(model, backend=mugraph_torch.backend)(draw(2, 4))
+
+
+@pytest.mark.parametrize("given", [{"mode": "reduce-overhead"}, {"options": {"triton": True}}])
+def test_modes_of_inductor_are_refused(given: dict[str, Any]) -> None:
+    fast = torch.compile(torch.nn.ReLU(), backend="mugraph", **given)
+    with torch.no_grad(), pytest.raises(Exception, match=r"is for torch\.compile's own backend"):
+        fast(torch.zeros(4))
 
 
 def test_the_report_says_which_kernels_there_are() -> None:

@@ -7,17 +7,19 @@ kernel's are (:mod:`.access_work`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import TypeAlias
 
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.cute.atoms import loads_as_stored
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.kn import accumulates
+from mugraph.dialects.named_extents import named_extents, said_extents
 from mugraph.dialects.partition import (
     VECTOR_BYTES,
     LinearPartition,
@@ -201,6 +203,8 @@ def elementwise_costs(
 ) -> Sequence[AccessCosts]:
     """An element-wise operator: ``values`` are its result and its operands."""
     result = values[0]
+    if result in site.fragments:
+        return []
     domain, executions = shape_of(result.type), site.executions(op)
     in_registers = op in site.in_registers
     sums_in_memory = accumulates(op) and not in_registers
@@ -276,17 +280,22 @@ def walked_by_kernel(values: Sequence[SSAValue], shapes: Sequence[tuple[int, ...
 @layout_costs.register
 def _(op: kn.MatmulOp, site: Site) -> Sequence[AccessCosts]:
     # cuBLAS takes each operand either way; what it cannot take is a hard constraint.
-    return [_library_costs(op.lhs, -1), _library_costs(op.rhs, -2)]
+    function = op.parent_op()
+    extents = named_extents(function).values() if isinstance(function, FuncOp) else ()
+    said = {extent.largest for extent in said_extents(extents) if not extent.is_fixed}
+    return [_library_costs(op.lhs, -1, said), _library_costs(op.rhs, -2, said)]
 
 
-def _library_costs(value: SSAValue, depth: int) -> AccessCosts:
+def _library_costs(value: SSAValue, depth: int, said: Container[int]) -> AccessCosts:
     """An operand of a product by cuBLAS, as if it was read more often where cuBLAS is slow.
 
     It has slow kernels for columns of which a matrix has no multiple of 16 bytes, padded or not:
     197 x 3072 x 768 took 22.6 us on an H200 and 7.5 with rows, 1500 x 3072 x 768 46.0 and 14.1.
+    Where as many are the most that a call may ``say``, they may be any number.
     """
     (other,) = {-1, -2} - {depth}
-    is_even = shape_of(value.type)[other] * element_bytes_of(value.type) % VECTOR_BYTES == 0
+    count = shape_of(value.type)[other]
+    is_even = count * element_bytes_of(value.type) % VECTOR_BYTES == 0 and count not in said
     again = AccessWork(sectors=READ_AGAIN * bytes_of(value.type) // SECTOR_BYTES)
 
     def uses(strides: Sequence[Strides]) -> LaunchUses:
@@ -357,11 +366,10 @@ def _(op: tb.MatmulOp, site: Site) -> Sequence[AccessCosts]:
         site.blocks if in_registers else executions,
         ACCUMULATOR_BYTES if sums_in_memory else None,
     )
-    return [
-        load(op.lhs, True),
-        load(op.rhs, False),
-        AccessCosts((op.result,), lambda _: LaunchUses([stored])),
-    ]
+    loads = [load(op.lhs, True), load(op.rhs, False)]
+    if op.result in site.fragments:
+        return loads
+    return [*loads, AccessCosts((op.result,), lambda _: LaunchUses([stored]))]
 
 
 @layout_costs.register

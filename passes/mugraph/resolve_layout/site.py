@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn, tb
+from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.kn import Phase, accumulates, phases_of
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
@@ -23,6 +24,7 @@ from mugraph.passes.schedule.lower_threadblock.products import (
 )
 from mugraph.passes.schedule.lower_threadblock.registers import RegisterWork, choose_kept
 from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
+from mugraph.passes.schedule.lower_threadblock.warpgroups import choose_warpgroup_layout
 from mugraph.passes.targets import Target
 
 PICOSECONDS = 1000
@@ -37,6 +39,8 @@ class Site:
     graph: kn.CustomizedOp | None = None
     phases: dict[Operation, Phase] = field(default_factory=dict[Operation, Phase])
     in_registers: frozenset[Operation] = frozenset()
+    fragments: frozenset[SSAValue] = frozenset()
+    """Products of warp groups that element-wise operators read, and what these make of them."""
 
     @cached_property
     def blocks(self) -> int:
@@ -100,7 +104,33 @@ def site_of(graph: kn.CustomizedOp, target: Target) -> Site:
     works = [_work_of(op, site) for op in ops]
     kept = choose_kept(works, register_limit(graph.threads, target.registers_per_multiprocessor))
     site.in_registers = frozenset(ops[index] for index in kept)
+    site.fragments = _fragments(site, graph)
     return site
+
+
+def _fragments(site: Site, graph: kn.CustomizedOp) -> frozenset[SSAValue]:
+    """What threads hold of products until it leaves: where it would lie in memory costs nothing."""
+    made: set[SSAValue] = set()
+    for op in graph.body.block.ops:
+        if isinstance(op, tb.MatmulOp):
+            made |= {op.result} if _is_of_groups(op, site) else set()
+        elif isinstance(op, tb.ElementwiseOp) and site.phases[op] is Phase.AFTER:
+            made |= {*op.results} if any(value in made for value in op.operands) else set()
+
+    def stays(value: SSAValue, user: Operation) -> bool:
+        leaves = isinstance(user, tb.OutputOp) and isinstance(value.owner, tb.ElementwiseOp)
+        return leaves or not made.isdisjoint(user.results)
+
+    return frozenset(v for v in made if all(stays(v, use.operation) for use in v.uses))
+
+
+def _is_of_groups(op: tb.MatmulOp, site: Site) -> bool:
+    """Whether warp groups add up a product, as far as its extents and types tell."""
+    *_, rows, columns = shape_of(op.result.type)
+    types, depth = operand_names(op.lhs, op.rhs), shape_of(op.lhs.type)[-1]
+    by_groups = site.target.multiplies_in_warpgroups and op in site.in_registers
+    layout = choose_warpgroup_layout(rows, columns, depth, types, site.threads)
+    return by_groups and layout is not None
 
 
 def _work_of(op: Operation, site: Site) -> RegisterWork:

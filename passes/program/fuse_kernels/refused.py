@@ -1,7 +1,8 @@
-"""Kernels that later passes refuse: their operators stand apart, and the rest stays fused."""
+"""Kernels that later passes refuse: their operators make others, and the rest stays fused."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -12,6 +13,7 @@ from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.program.fuse_kernels.attempts import Attempt
 from mugraph.passes.program.fuse_kernels.choice import Found
 from mugraph.passes.program.fuse_kernels.groups import Group, bits
+from mugraph.passes.program.fuse_kernels.merging import merged
 from mugraph.passes.program.fuse_kernels.part import Part
 from mugraph.passes.program.fuse_kernels.times import time_as_written
 
@@ -24,32 +26,38 @@ _SHOWN = 4
 def without_refused(found: Found, refusal: Refusal) -> tuple[Found, list[str]]:
     """The same kernels, but for those that are refused, and a sentence on each of these.
 
-    Kernels that are alike are asked for once.
+    Operators of a refused kernel share others as far as that takes less time, also with those of
+    other kernels; where these are refused, too, they stand apart.  Kernels that are alike are asked
+    for once.
     """
     fusion = found.fusion
     name = fusion.function.sym_name.data
-    known: dict[int, str | None] = {}
-    groups: list[Group] = []
-    sentences: list[str] = []
-    for group in found.groups:
+    known: dict[int, tuple[Part, str | None]] = {}
+    groups, sentences = [*found.groups], list[str]()
+
+    def reason_of(group: Group) -> str | None:
         part = fusion.attempts[group].part
         if part is None:
-            groups.append(group)
-            continue
+            return None
         if id(part) not in known:
-            known[id(part)] = refusal(_alone(name, part))
-        reason = known[id(part)]
-        if reason is None:
-            groups.append(group)
-            continue
-        members = fusion.program.members(group)
-        for number, op in zip(bits(group), members, strict=True):
-            single = 1 << number
-            fusion.attempts[single] = Attempt(time_as_written(op, fusion.target))
-            groups.append(single)
-        labels = [op_label(op) for op in members]
-        more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-        sentences.append(f"@{name}: {', '.join(labels[:_SHOWN])}{more} share no kernel: {reason}")
+            known[id(part)] = part, refusal(_alone(name, part))
+        return known[id(part)][1]
+
+    for joins in (merged, None):
+        refused = {group: why for group in groups if (why := reason_of(group)) is not None}
+        for group, reason in refused.items():
+            members = fusion.program.members(group)
+            alone = len(members) == 1
+            none = Attempt(time_as_written(members[0], fusion.target) if alone else math.inf)
+            fusion.attempts[group] = none
+            fusion.known.attempts[fusion.structures.of(group).structure] = none
+            labels = [op_label(op) for op in members]
+            more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+            shown = f"{', '.join(labels[:_SHOWN])}{more}"
+            sentences.append(f"@{name}: {shown} share no kernel: {reason}")
+        apart = [[1 << number for number in bits(g)] if g in refused else [g] for g in groups]
+        groups = [group for each in apart for group in each]
+        groups = joins(fusion, groups) if joins and refused else groups
     return Found(fusion, groups, found.sequential), sentences
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_BYTES, REGISTER_STEP
 from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.sched.types import TileType
@@ -130,35 +132,46 @@ def _alive(body: Block) -> list[tuple[int, int]]:
         ends = isinstance(phase, sched.EpilogueOp)
         own = [op for op in kept if not ends or op.result in last]
         held: dict[SSAValue, int] = {op.result: op.registers_per_thread() for op in own}
+        alive: list[int] = []
+        left = [sum(held.values())]
         for op in inner:
             if isinstance(op, sched.EmptyOp):
-                source = _converted_from(op, inner) if ends else None
-                if source is not None and op.result in last[source].operands:
-                    # Nobody needs the source any more, and each value takes the place of one.
-                    held.pop(source, None)
                 held[op.result] = op.registers_per_thread()
-            found.append((sum(held.values()), _working_set(op)))
+            alive.append(sum(held.values()))
             for value in set(map(sched.registers_of, op.operands)):
                 passes = ends or value.owner not in own
                 if passes and last[value] is op:
                     held.pop(value, None)
+            left.append(sum(held.values()))
+        for start, stop in _elementwise_runs(inner) if ends else ():
+            alive[start:stop] = [max(left[start], left[stop])] * (stop - start)
+        found += zip(alive, map(_working_set, inner), strict=True)
     return found
 
 
-def _converted_from(op: sched.EmptyOp, inner: Sequence[Operation]) -> SSAValue | None:
-    """The fragment of as many registers that is converted to a new one; ``None`` for others."""
-    writer = next((other for other in inner if op.result in other.operands), None)
-    if not isinstance(writer, sched.MapOp) or writer.function.data.name != "identity":
+def _elementwise_runs(inner: Sequence[Operation]) -> list[tuple[int, int]]:
+    """Operators one behind the other that the compiler runs value by value on fragments.
+
+    Each value of a fragment that lies between them lives for a moment, in place of one before it.
+    Of a product of 128 x 192 ptxas spills nothing with gelu written as six of them.
+    """
+    found: list[tuple[int, int]] = []
+    for arrangement, group in groupby(range(len(inner)), lambda at: _arrangement_mapped(inner[at])):
+        start, *others = group
+        if arrangement is not None:
+            found.append((start, [start, *others][-1] + 1))
+    return found
+
+
+def _arrangement_mapped(op: Operation) -> TiledMmaAttr | None:
+    """How the product lies in registers to whose values an operator applies a function each.
+
+    Fragments that are made for what follows belong to it.
+    """
+    if not isinstance(op, sched.EmptyOp | sched.MapOp):
         return None
-    (source,) = writer.sources
-    held, made = source.type, op.result.type
-    if not isinstance(held, TileType) or held.layout != made.layout:
-        return None
-    owner = sched.registers_of(source).owner
-    if not isinstance(owner, sched.EmptyOp) or owner.parent_op() is op.parent_op():
-        return None
-    is_as_large = owner.registers_per_thread() == op.registers_per_thread()
-    return sched.registers_of(source) if is_as_large else None
+    made = (op.result if isinstance(op, sched.EmptyOp) else op.destination).type
+    return made.tiled_mma if isinstance(made, TileType) else None
 
 
 def runs_straight(kernel: sched.KernelOp) -> bool:

@@ -92,6 +92,10 @@ class Symbolic:
         moved = {digit: part for digit, part in values.items() if part != affine(digit)}
         return nf.substitute(tensor.body, moved)
 
+    def digits_of(self, tensor: SymbolicTensor) -> list[list[Variable]]:
+        """The digits of each dimension in the variables of a body that is settled."""
+        return [[d for v in digits for d in self.scope.digits(v)] for digits in tensor.digits]
+
     def settled(self, form: NormalForm) -> NormalForm:
         """The normal form with split variables written as their digits."""
         return nf.substitute(form, self.scope.values())
@@ -411,7 +415,7 @@ class Symbolic:
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
     ) -> SymbolicTensor:
         """A function of each element."""
-        return self.merged(operand.digits, function(self.settled(operand.body)))
+        return self.merged(self.digits_of(operand), function(self.settled(operand.body)))
 
 
 def _at_least_0(index: Affine) -> NormalForm:

@@ -76,6 +76,34 @@ def test_operands_that_are_read_at_each_others_places() -> None:
     assert not equal(of("sub", "%x", "%t"), of("sub", "%t", "%x"))
 
 
+def test_a_tile_is_stored_after_its_places_were_taken_apart() -> None:
+    whole, half = tensor(8), tensor(4)
+    tile, part = "!tb.stensor<8xf16>", "!tb.stensor<4xf16>"
+    program = (
+        f"func.func @f(%x: {whole}, %y: {half}, %z: {half}) -> ({whole}, {whole}) {{ "
+        f"%r = kn.exp %x : {whole} -> {whole} "
+        f"%c = kn.concat %y, %z dim 0 : ({half}, {half}) -> {whole} "
+        f"%s = kn.add %r, %c : ({whole}, {whole}) -> {whole} "
+        f"func.return %r, %s : {whole}, {whole} }}"
+    )
+    kernel = (
+        f"func.func @f(%x: {whole}, %y: {half}, %z: {half}) -> ({whole}, {whole}) {{ "
+        "%r, %s = kn.customized %x, %y, %z grid [1, 1, 1] block [128, 1, 1] forloop 1 { "
+        f"^bb0(%dx: {whole}, %dy: {half}, %dz: {half}): "
+        f"%tx = tb.input %dx imap [-1, -1, -1] : {whole} -> {tile} "
+        f"%ty = tb.input %dy imap [-1, -1, -1] : {half} -> {part} "
+        f"%tz = tb.input %dz imap [-1, -1, -1] : {half} -> {part} "
+        f"%e = tb.exp %tx : {tile} -> {tile} "
+        f"%c = tb.concat %ty, %tz dim 0 : ({part}, {part}) -> {tile} "
+        f"%a = tb.add %e, %c : ({tile}, {tile}) -> {tile} "
+        f"tb.output %e omap [-1, -1, -1] : {tile} -> {whole} "
+        f"tb.output %a omap [-1, -1, -1] : {tile} -> {whole} "
+        f"}} : ({whole}, {half}, {half}) -> ({whole}, {whole}) "
+        f"func.return %r, %s : {whole}, {whole} }}"
+    )
+    assert prove(subject(program).function, subject(kernel).function).holds
+
+
 def test_a_norm_of_a_layer_and_its_residual_takes_few_steps() -> None:
     graph = mi.new_kernel_graph("post_norm")
     x, w1, w2 = (graph.new_input(shape) for shape in ((8, 32), (32, 16), (16, 32)))

@@ -119,15 +119,11 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
     if shape.iterations == 1 or not loop_bytes:
         return 1 if free >= loop_bytes else None
     wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
-    if shape.is_chain_of_groups(target):
-        # As many blocks share a multiprocessor as have room for the fewest stages: with norms of
-        # queries beside tiles of 128 keys these are two, and 16 x 256 queries, 4096 keys took 20.5
-        # us on an H200, 22.1 in tiles of 64 keys.
-        waves = math.ceil(shape.blocks / target.multiprocessors)
-        resident = resident_blocks(shape, FEWEST_STAGES, target)
-        free -= target.shared_memory_per_block - _share_of(min(resident, waves), target)
-        if waves > resident:
-            wanted /= resident
+    resident = resident_blocks(shape, FEWEST_STAGES, target)
+    if shape.is_chain_of_groups(target) and shape.blocks > resident * target.multiprocessors:
+        # As many blocks share a multiprocessor as have room for the fewest stages.
+        free -= target.shared_memory_per_block - _share_of(resident, target)
+        wanted /= resident
     most = int(free // loop_bytes)
     most = min(most, WAITING_STAGES if shape.loading.waited_for else MOST_STAGES)
     stages = max(min(math.ceil(wanted / loop_bytes) + 1, most, shape.iterations), 0)

@@ -22,18 +22,13 @@ from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 
 
-def planned_kernels(graph: mi.KernelGraph) -> list[CustomizedOp]:
-    """The kernels of a program, cut as they are planned."""
+def planned_kernel(graph: mi.KernelGraph) -> CustomizedOp:
+    """The only kernel of a program, cut as it is planned."""
     module = graph.module()
     steps = compile_pipeline("sm_90a")
     last = [step.name for step in steps].index("retile")
     PassPipeline(steps[: last + 1]).apply(make_context(), module)
-    return custom_kernels(only_function(module))
-
-
-def planned_kernel(graph: mi.KernelGraph) -> CustomizedOp:
-    """The only kernel of a program, cut as it is planned."""
-    (kernel,) = planned_kernels(graph)
+    (kernel,) = custom_kernels(only_function(module))
     return kernel
 
 
@@ -105,15 +100,6 @@ def test_keys_that_heads_share_lie_in_memory_once() -> None:
     space = space_of(kernel, Plan())
     loads = shape_under(space, partition_of(space)).loads
     assert sorted(load.tensor_bytes >> 20 for load in loads) == [1, 1, 8]
-
-
-def test_two_blocks_share_a_multiprocessor_though_norms_of_queries_take_memory() -> None:
-    """Tiles of 128 keys have two stages then, as without norms they have three."""
-    graph = mi.new_kernel_graph("norms")
-    q, k, v = (graph.new_input(shape) for shape in ((16, 256, 64), (16, 64, 4096), (16, 4096, 64)))
-    graph.mark_output(mi.softmax(mi.rms_norm(q) @ k) @ v)
-    attention, _ = planned_kernels(graph)
-    assert math.prod(attention.grid_dim) == 256 and attention.forloop_range == 8
 
 
 def test_long_rows_keep_their_stages() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -28,9 +29,11 @@ def orders_of(
     if len(variables) <= 1:
         yield tuple(variables)
         return
+    extents = Counter(variable.extent for variable in variables)
     signatures: dict[Key, list[Variable]] = {}
     for variable in variables:
-        signature = (variable.extent, occurrences(variable))
+        alone = extents[variable.extent] == 1
+        signature = (variable.extent, () if alone else occurrences(variable))
         signatures.setdefault(signature, []).append(variable)
     groups = [group for _, group in sorted(signatures.items())]
     if math.prod(math.factorial(len(group)) for group in groups) > MOST_ORDERS:

@@ -268,7 +268,7 @@ class ThreadblockExecution:
         if element_type_of(op.stensor.type) != element_type_of(op.dtensor_type):
             tile = self.symbolic.rounded(op.dtensor_type, [op.stensor], tile)
         digits: list[list[Variable]] = []
-        for dim, places in enumerate(tile.digits):
+        for dim, places in enumerate(self.symbolic.digits_of(tile)):
             axes = mapped_axes(op.map_, self.graph.grid_dim, dim)
             blocks = [digit for axis in axes for digit in scope.digits_of_index(self.block[axis])]
             if dim == op.loop_dim:

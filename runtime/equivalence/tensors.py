@@ -65,6 +65,17 @@ class Symbolic:
         """A new place in a tensor of these extents."""
         return [self.scope.index(extent) for extent in shape]
 
+    def places_of(self, shape: Sequence[int], tensors: Sequence[SymbolicTensor]) -> list[Affine]:
+        """The place of one of several tensors that has these extents, which is read as it is.
+
+        A new place where none has one variable for each of them.
+        """
+        for tensor in tensors:
+            extents = [tuple(digit.extent for digit in digits) for digits in tensor.digits]
+            if extents == [() if extent == 1 else (extent,) for extent in shape]:
+                return [affine(digits[0]) if digits else ZERO for digits in tensor.digits]
+        return self.places(shape)
+
     def at(
         self, tensor: SymbolicTensor, indices: Sequence[Affine], *, may_end: bool = False
     ) -> NormalForm:
@@ -78,7 +89,12 @@ class Symbolic:
             extents = [digit.extent for digit in digits]
             parts = self.scope.take_apart(index, extents, may_end=may_end)
             values |= zip(digits, parts, strict=True)
-        return nf.substitute(tensor.body, values)
+        moved = {digit: part for digit, part in values.items() if part != affine(digit)}
+        return nf.substitute(tensor.body, moved)
+
+    def digits_of(self, tensor: SymbolicTensor) -> list[list[Variable]]:
+        """The digits of each dimension in the variables of a body that is settled."""
+        return [[d for v in digits for d in self.scope.digits(v)] for digits in tensor.digits]
 
     def settled(self, form: NormalForm) -> NormalForm:
         """The normal form with split variables written as their digits."""
@@ -139,7 +155,7 @@ class Symbolic:
         self, shape: Sequence[int], function: ScalarFunction, *operands: SymbolicTensor
     ) -> SymbolicTensor:
         """A scalar function of each element, with extents of 1 broadcast."""
-        places = self.places(shape)
+        places = self.places_of(shape, operands)
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
         by = frozenset[Variable]().union(*(form.choosing for form in forms))
         cases = math.prod(variable.extent for variable in by)
@@ -154,7 +170,7 @@ class Symbolic:
         *operands: SymbolicTensor,
     ) -> SymbolicTensor:
         """Any function of each element, with extents of 1 broadcast."""
-        places = self.places(shape)
+        places = self.places_of(shape, operands)
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
         return self.tensor(places, function(*forms))
 
@@ -399,7 +415,7 @@ class Symbolic:
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
     ) -> SymbolicTensor:
         """A function of each element."""
-        return self.merged(operand.digits, function(self.settled(operand.body)))
+        return self.merged(self.digits_of(operand), function(self.settled(operand.body)))
 
 
 def _at_least_0(index: Affine) -> NormalForm:

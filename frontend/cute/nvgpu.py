@@ -44,11 +44,16 @@ def _mma(arch: str, left: Any, sums: Any, shape: Sequence[int], form: str) -> st
 
 
 class cpasync:  # noqa: N801
-    """``cp.async`` and TMA."""
+    """``cp.async``."""
+
+    class LoadCacheMode:
+        """Through L1, or past it, which is of 16 bytes."""
+
+        ALWAYS, GLOBAL = "always", "global"
 
     @staticmethod
-    def CopyG2SOp(cache_mode: str = "global") -> str:  # noqa: N802
-        """``cp.async``; with ``cache_mode="always"`` through L1, of 4, 8 or 16 bytes."""
+    def CopyG2SOp(cache_mode: str = LoadCacheMode.ALWAYS) -> str:  # noqa: N802
+        """``cp.async`` of 4, 8 or 16 bytes."""
         return f"SM80_CP_ASYNC_CACHE{cache_mode.upper()}_U{{bits}}"
 
 

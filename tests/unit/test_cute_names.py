@@ -84,7 +84,7 @@ def product(a: Any, b: Any, c: Any, tiler: Any, mma: Any, waits: bool) -> None:
     memory = cute.SmemAllocator()
     sa = memory.allocate_tensor(a.element_type, shared(tiler[0]), 16)
     sb = memory.allocate_tensor(b.element_type, shared(tiler[1]), 16)
-    op = cute.nvgpu.cpasync.CopyG2SOp()
+    op = cute.nvgpu.cpasync.CopyG2SOp(cute.nvgpu.cpasync.LoadCacheMode.GLOBAL)
     atom = cute.make_copy_atom(op, a.element_type, num_bits_per_copy=128)
     across = tiler[2] // 8
     threads = cute.make_layout((mma.size // across, across), stride=(across, 1))

@@ -54,6 +54,7 @@ from mugraph.dialects.cute.layout import (
     make_unchecked,
 )
 from mugraph.dialects.cute.machines import NumpyRegisters, current_machine
+from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tiling import tiled_product, zipped_divide
 from mugraph.dialects.cute.values import Values
@@ -197,30 +198,34 @@ class Tensor:
     def load(self) -> Values:
         """What each thread reads now, as a vector: ``a.load() + b.load()``."""
         held = make_fragment_of_shape(self.layout.shape, self.dtype, self)
-        _copy(self, held)
+        _machine().copy(None, self, held, None)
         return Values(held, held.__getitem__)
 
     def store(self, values: Values) -> None:
         """Writes values of as many elements.  Raises LayoutError where they are others."""
-        places = make_counting_tensor(Layout(size(values.shape)))
-        _copy(transform(places, values.at), self)
+        count = size(values.shape)
+        if count != self.size():
+            raise LayoutError(f"store: {count} values are not the elements of {self.layout}.")
+        places = make_counting_tensor(Layout(count))
+        _machine().copy(None, transform(places, values.at), self, None)
+
+    def rounded(self, values: Values, dtype: Any) -> Values:
+        """Values as elements of a type, in registers of the threads of this tensor."""
+        held = make_fragment_of_shape(values.shape, dtype, self)
+        held.store(values)
+        return held.load()
 
     def fill(self, value: Any) -> None:
         """Writes a number to every element."""
-        from mugraph.dialects.cute.algorithms import fill
-
-        fill(self, value)
+        _machine().fill(self, value)
 
     def values(self) -> list[Any]:
         """The elements in the order of their 1-D coordinates."""
         return list(self)
 
 
-def _copy(source: Tensor, target: Tensor) -> None:
-    # Algorithms are on tensors.
-    from mugraph.dialects.cute.algorithms import copy
-
-    copy(source, target)
+def _machine() -> Any:
+    return current_machine() or NumpyMachine()
 
 
 def _is_zero(offset: Any) -> bool:

@@ -32,11 +32,7 @@ class Values:
 
     def to(self, dtype: Any) -> Values:
         """The same rounded to a type."""
-        from mugraph.dialects.cute.tensor import make_fragment_of_shape
-
-        rounded = make_fragment_of_shape(self.shape, dtype, self.held)
-        rounded.store(self)
-        return rounded.load()
+        return self.held.rounded(self, dtype)
 
     @staticmethod
     def each(function: Callable[..., Any], *arguments: Any) -> Values:

@@ -68,6 +68,7 @@ def gemm_sm80(a, b, c, tiler, stages, mma):
         send(step)
     cute.clear(sums)
     blocks = ra.layout[2].size()
+    send_at = 1 if blocks > 2 else 0
     next_tiles()
     fetch(0, 0)
     for k in cute.dynamic_range(steps):
@@ -78,7 +79,7 @@ def gemm_sm80(a, b, c, tiler, stages, mma):
                 next_tiles()
                 with cute.when(is_known or k + 1 < steps):
                     fetch(0, k + 1)
-            if block == 0:
+            if block == send_at:
                 send(k + stages - 1)
             cute.gemm(mma, ra[_, _, block], rb[_, _, block], sums)
     cute.arch.cp_async_wait_group(0)

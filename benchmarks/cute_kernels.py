@@ -237,7 +237,7 @@ CASES = [
         {
             "": {},
             "of 4 warps": {"tiler": (128, 128, 64), "warps": (2, 2)},
-            "of short steps": {"tiler": (128, 256, 32), "stages": 4},
+            "of 3 stages": {"stages": 3},
             "of long tiles": {"tiler": (256, 128, 64), "warps": (4, 2)},
         },
     ),

@@ -17,13 +17,13 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from operator import attrgetter, methodcaller
+from types import NoneType
 from typing import Any, NamedTuple, cast
 
 from mugraph.dialects import cute
 from mugraph.dialects.cute import grouping, recast, tensor
 from mugraph.dialects.cute.errors import LayoutError, NotationError
 from mugraph.dialects.cute.int_tuple import (
-    Underscore,
     flatten,
     is_tuple,
     product_each,
@@ -280,7 +280,7 @@ class _Parser:
             return plain
         if kind == "point" and _has_leaves(value, (int,)):
             return value
-        if kind == "coord" and _has_leaves(value, (int, Underscore)):
+        if kind == "coord" and _has_leaves(value, (int, NoneType)):
             return value
         if kind in ("layout", "plain", "value", "operand"):
             if is_layout(value) or (isinstance(value, ComposedLayout) and kind != "plain"):
@@ -290,13 +290,13 @@ class _Parser:
             if (
                 kind == "operand"
                 and not _is_shape(value)
-                and _has_leaves(value, (int, Underscore, Layout, ComposedLayout))
+                and _has_leaves(value, (int, NoneType, Layout, ComposedLayout))
             ):
                 return value
             if _is_shape(value):
                 shape: Any = value
                 return self.guarded(position, lambda: Layout(shape))
-        if kind == "tiler" and _has_leaves(value, (int, Underscore, Layout, ComposedLayout)):
+        if kind == "tiler" and _has_leaves(value, (int, NoneType, Layout, ComposedLayout)):
             return value
         if kind == "plain":
             kind = "layout without a swizzle"
@@ -325,11 +325,9 @@ def _is_shape(value: Any) -> bool:
 def _to_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if is_tuple(value):
-        if any(is_layout(item) or isinstance(item, ComposedLayout) for item in value):
-            return tiler_to_text(value)
-        return to_text(value)
-    return str(value)
+    if is_tuple(value) and any(isinstance(item, Layout | ComposedLayout) for item in value):
+        return tiler_to_text(value)
+    return to_text(value)
 
 
 def _image(indices: Sequence[int]) -> str:

@@ -18,12 +18,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from mugraph.dialects.cute import pictures
 from mugraph.dialects.cute.atoms import copy_atom, mma_atom, umma_atom
 from mugraph.dialects.cute.errors import LayoutError, NotationError
-from mugraph.dialects.cute.int_tuple import Underscore, flatten, is_tuple, product_each, size
+from mugraph.dialects.cute.int_tuple import flatten, is_tuple, product_each, size
 from mugraph.dialects.cute.layout import is_layout
 from mugraph.dialects.cute.pictures import Picture
 from mugraph.dialects.cute.swizzle import ComposedLayout
@@ -66,7 +67,7 @@ def _permutation(text: str) -> tuple[Any, ...]:
     """A permutation of M, N and K from its notation."""
     value = evaluate(text)
     if not is_tuple(value) or not all(
-        is_layout(part) or isinstance(part, (int, Underscore)) for part in value
+        is_layout(part) or isinstance(part, (int, NoneType)) for part in value
     ):
         raise NotationError("Expected a permutation such as '<(8,2):(2,1),_,_>'", text, 0)
     return value

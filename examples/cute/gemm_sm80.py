@@ -15,9 +15,10 @@ from mugraph.cute import _
 
 @cute.kernel(results=["c"])
 def gemm_sm80(a, b, c, tiler, stages, mma):
-    """A tile of C a block, rows of tiles first; those of A and B are ``stages`` - 1 steps ahead."""
+    """A tile of C a block; blocks of one time share rows of A.  Loads are ``stages`` - 1 ahead."""
     thread, _y, _z = cute.arch.thread_idx()
-    n, m, _z = cute.arch.block_idx()
+    row, n, rows = cute.arch.block_idx()
+    m = rows * cute.arch.grid_dim()[0] + row
     coord = (m, n, _)
     ga = cute.local_tile(a, tiler, coord, (1, _, 1))  # (BM, BK, k)
     gb = cute.local_tile(b, tiler, coord, (_, 1, 1))  # (BN, BK, k)
@@ -46,28 +47,28 @@ def gemm_sm80(a, b, c, tiler, stages, mma):
     held_a, held_b = lines_a.retile_D(ra), lines_b.retile_D(rb)
 
     steps = from_a.shape[3]
-    for stage in range(stages - 1):
-        with cute.when(stage < steps):
-            cute.copy(load, from_a[_, _, _, stage], to_a[_, _, _, stage])
-            cute.copy(load, from_b[_, _, _, stage], to_b[_, _, _, stage])
-        cute.arch.cp_async_commit_group()
-    cute.clear(sums)
+    is_known = isinstance(steps, int)  # then loads behind the last step begin again: no condition
 
     def next_tiles():
         cute.arch.cp_async_wait_group(stages - 2)
         cute.arch.sync_threads()
 
     def send(step):
-        with cute.when(step < steps):
-            cute.copy(load, from_a[_, _, _, step], to_a[_, _, _, step % stages])
-            cute.copy(load, from_b[_, _, _, step], to_b[_, _, _, step % stages])
+        with cute.when(is_known or step < steps):
+            source = step % steps if is_known else step
+            cute.copy(load, from_a[_, _, _, source], to_a[_, _, _, step % stages])
+            cute.copy(load, from_b[_, _, _, source], to_b[_, _, _, step % stages])
         cute.arch.cp_async_commit_group()
 
     def fetch(block, step):
         cute.copy(load_a, shared_a[_, _, block, step % stages], held_a[_, _, block])
         cute.copy(load_b, shared_b[_, _, block, step % stages], held_b[_, _, block])
 
+    for step in range(stages - 1):
+        send(step)
+    cute.clear(sums)
     blocks = ra.layout[2].size()
+    send_at = 1 if blocks > 2 else 0
     next_tiles()
     fetch(0, 0)
     for k in cute.dynamic_range(steps):
@@ -76,15 +77,16 @@ def gemm_sm80(a, b, c, tiler, stages, mma):
                 fetch(block + 1, k)
             else:
                 next_tiles()
-                with cute.when(k + 1 < steps):
+                with cute.when(is_known or k + 1 < steps):
                     fetch(0, k + 1)
-            if block == 0:
+            if block == send_at:
                 send(k + stages - 1)
             cute.gemm(mma, ra[_, _, block], rb[_, _, block], sums)
+    cute.arch.cp_async_wait_group(0)
     cute.copy(sums, product.partition_C(gc))
 
 
-def launch(a, b, c, tiler=(128, 256, 64), stages=3, warps=(2, 4)):
+def launch(a, b, c, tiler=(128, 256, 64), stages=4, warps=(2, 4)):
     """The kernel on tensors of f16, (M,K), (N,K) and (M,N)."""
     rows, columns = warps
     permutation = (16 * rows, 16 * columns, 16)
@@ -92,8 +94,10 @@ def launch(a, b, c, tiler=(128, 256, 64), stages=3, warps=(2, 4)):
     (m, n), (_m, k) = c.shape, a.shape
     if m % tiler[0] or n % tiler[1] or k % tiler[2]:
         sys.exit(f"tiles of {tiler} do not divide a product of {m} x {n} x {k}")
+    down = cute.divisibility(m) // tiler[0]
+    together = next(rows for rows in (8, 4, 2, 1) if down % rows == 0)
     return gemm_sm80(a, b, c, tiler, stages, mma).launch(
-        grid=(n // tiler[1], m // tiler[0]), block=(mma.threads,)
+        grid=(together, n // tiler[1], m // (tiler[0] * together)), block=(mma.threads,)
     )
 
 

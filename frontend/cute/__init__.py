@@ -16,14 +16,24 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
     module = launch.trace()    # for --check-hazards, -t cuda ...
 """
 
-from mugraph.cute import arch, math, warpgroup
+from mugraph.cute import arch, math, nvgpu, warpgroup
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
 from mugraph.cute.numbers import size_in_bytes
+from mugraph.cute.nvgpu import (
+    make_copy_atom,
+    make_tiled_copy,
+    make_tiled_copy_A,
+    make_tiled_copy_B,
+    make_tiled_copy_C,
+    make_tiled_copy_tv,
+    make_tiled_mma,
+)
 from mugraph.cute.sizes import ceil_div, divisibility, size, sym_int
 from mugraph.dialects import cute as algebra
 from mugraph.dialects.cute import *  # noqa: F403 (one list of operations, in that module)
+from mugraph.dialects.cute import operations
 from mugraph.dialects.cute.algorithms import (
     axpby,
     call_mma,
@@ -35,6 +45,7 @@ from mugraph.dialects.cute.algorithms import (
     reduce,
 )
 from mugraph.dialects.cute.atoms import copy_atom, mma_atom, tma_atom, umma_atom
+from mugraph.dialects.cute.operations import *  # noqa: F403 (on tensors as on layouts)
 from mugraph.dialects.cute.tensor import (
     Tensor,
     domain_offset,
@@ -47,7 +58,7 @@ from mugraph.dialects.cute.tensor import (
     make_tensor,
     transform,
 )
-from mugraph.dialects.cute.tiled import TiledCopy, TiledMma, make_tiled_copy, make_tiled_copy_for
+from mugraph.dialects.cute.tiled import TiledCopy, TiledMma, make_layout_tv, make_tiled_copy_for
 from mugraph.dialects.cute.tma import TmaCopy, make_tma_copy, tma_partition
 
 __all__ = [
@@ -78,17 +89,25 @@ __all__ = [
     "kernel",
     "local_partition",
     "local_tile",
+    "make_copy_atom",
     "make_counting_tensor",
     "make_fake_tensor",
     "make_fragment_like",
     "make_fragment_of_shape",
     "make_identity_tensor",
+    "make_layout_tv",
     "make_tensor",
     "make_tiled_copy",
+    "make_tiled_copy_A",
+    "make_tiled_copy_B",
+    "make_tiled_copy_C",
     "make_tiled_copy_for",
+    "make_tiled_copy_tv",
+    "make_tiled_mma",
     "make_tma_copy",
     "math",
     "mma_atom",
+    "nvgpu",
     "reduce",
     "size",
     "size_in_bytes",
@@ -100,4 +119,4 @@ __all__ = [
     "warpgroup",
     "when",
 ]
-__all__ += algebra.__all__
+__all__ += [*algebra.__all__, *operations.__all__]

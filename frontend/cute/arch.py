@@ -79,8 +79,15 @@ def sync_warp() -> None:
     kernel_machine("sync_warp").sync_warp()
 
 
-def barrier(barrier_id: int, number_of_threads: int) -> None:
-    """So many threads, whole warps, meet at a barrier of the block that has a number, 1 to 15."""
+def barrier(barrier_id: int | None = None, number_of_threads: int | None = None) -> None:
+    """So many threads, whole warps, meet at a barrier of the block that has a number, 1 to 15.
+
+    Without numbers all threads of the block meet.  Raises KernelError where one is missing.
+    """
+    if barrier_id is None and number_of_threads is None:
+        return sync_threads()
+    if barrier_id is None or number_of_threads is None:
+        raise KernelError("barrier: give a number and how many threads meet, or neither")
     kernel_machine("barrier").named_barrier(barrier_id, number_of_threads)
 
 

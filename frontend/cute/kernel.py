@@ -72,6 +72,12 @@ class FakeTensor:
         """The extents: numbers, and those that a call says."""
         return self.layout.shape if self.extents is None else self.extents
 
+    def apply(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> FakeTensor:
+        """The tensor of another layout.  Raises KernelError where a call says extents."""
+        if self.extents is not None:
+            raise KernelError("a tensor whose extents a call says is divided in the kernel")
+        return FakeTensor(self.dtype, operation(self.layout, *arguments, **options))
+
     def reshape(self, *shape: int) -> FakeTensor:
         """The same elements in other extents, row-major; one may be -1.
 

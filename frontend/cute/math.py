@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mugraph.cute.numbers import computed
+from mugraph.dialects.cute.values import Values
 
 
 def _function(name: str, of_arrays: Any, *arguments: Any) -> Any:
+    if any(isinstance(one, Values) for one in arguments):
+        return Values.each(partial(_function, name, of_arrays), *arguments)
     found = computed(name, *arguments)
     return of_arrays(*arguments) if found is None else found
 

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.cute.errors import KernelError
-from mugraph.cute.indices import Index, Numeric, Variable, affine_map, as_index
+from mugraph.cute.indices import Index, Numeric, Predicate, Variable, affine_map, as_index
 from mugraph.cute.recording import Recording
 from mugraph.dialects import te
 from mugraph.dialects.cute import AnyLayout
@@ -241,3 +241,41 @@ class RecordedEngine:
                 self.recording.may_leave_buffers = True
         variables, map_ = affine_map(indices)
         return variables, AffineMapAttr(map_)
+
+
+class TruthRegisters(RecordedEngine):
+    """Registers of truths: of elements, or of indices, which no instruction computes.
+
+    Those of indices are written where the fragment is made, each at a number, and are conditions of
+    what is done later.
+    """
+
+    def __init__(self, recording: Recording, buffer: SSAValue, dtype: np.dtype[Any]) -> None:
+        super().__init__(recording, buffer, dtype)
+        self.known: dict[int, Predicate | bool] = {}
+        """The truths of indices."""
+        self._made_in = recording.nest
+
+    def load(self, index: Any) -> Any:
+        """The truth at an index.  Raises KernelError where it is one of several of indices."""
+        if not self.known:
+            return super().load(index)
+        if index not in self.known:
+            raise KernelError(f"no condition was written to place {index} of the fragment")
+        return self.known[index]
+
+    def store(self, index: Any, value: Any) -> None:
+        """Keeps a truth."""
+        if isinstance(value, Number) and not self.known:
+            super().store(index, value)
+            return
+        if (
+            not isinstance(value, Predicate | bool)
+            or not isinstance(index, int)
+            or self.recording.nest != self._made_in
+        ):
+            raise KernelError(
+                "a fragment of truths holds conditions on indices, each written at a number where "
+                "the fragment is made, or truths of elements, from 'clear' on"
+            )
+        self.known[index] = value

@@ -15,7 +15,14 @@ from mugraph.cute import instructions
 from mugraph.cute.async_recorder import AsyncRecorder
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric, Predicate, as_index
-from mugraph.cute.numbers import Number, RecordedEngine, dtype_named, element_of, stored
+from mugraph.cute.numbers import (
+    Number,
+    RecordedEngine,
+    TruthRegisters,
+    dtype_named,
+    element_of,
+    stored,
+)
 from mugraph.cute.sizes import at_most
 from mugraph.cute.tensors import RecordedTensor
 from mugraph.cute.views import apart, element, engine_of, plain, start_of
@@ -24,6 +31,7 @@ from mugraph.dialects.cute import Layout, coalesce, logical_divide
 from mugraph.dialects.cute.algorithms import Product
 from mugraph.dialects.cute.atoms.copy import CopyAtom
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.cute.engines import TransformEngine
 from mugraph.dialects.cute.recast import max_common_vector
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
@@ -114,14 +122,18 @@ class Recorder(AsyncRecorder):
     def registers(self, elements: int, dtype: Any) -> RecordedEngine:
         """New registers of each thread."""
         found = dtype_named(dtype)
-        return RecordedEngine(
-            self.recording, self.recording.registers(elements, element_of(found)), found
-        )
+        buffer = self.recording.registers(elements, element_of(found))
+        kind = TruthRegisters if found.kind == "b" else RecordedEngine
+        return kind(self.recording, buffer, found)
 
     # Copies.
 
     def copy(self, atom: CopyAtom | None, source: Tensor, target: Tensor, where: Any) -> None:
         """Copies elements, in the widest vectors that both sides allow or by an instruction."""
+        if isinstance(source.engine, TransformEngine):
+            with self._each(target.size(), "i") as index:
+                target[index] = source[index]
+            return
         sides = engine_of(source, "copy"), engine_of(target, "copy")
         if atom is not None and atom.threads > 1:
             self._load_matrices(atom, source, target)
@@ -136,18 +148,20 @@ class Recorder(AsyncRecorder):
                     f"from {spaces[0]} to {spaces[1]} memory"
                 )
         ratio = 1 if where is None else target.size() // where.size()
-        with self._each(target.size() // width, "v") as vector:
-            predicate = True if where is None else where[vector * width // ratio]
-            if predicate is not False:
-                with self._where(predicate):
-                    move = self._copy_async if instructions.is_async(atom) else self._move
-                    move(source, target, vector * width, width)
+        move = self._copy_async if instructions.is_async(atom) else self._move
+        known = where is not None and isinstance(where.engine, TruthRegisters)
+        for vector in range(target.size() // width) if known else [None]:
+            with self._each(target.size() // width, "v", vector) as number:
+                predicate = True if where is None else where[number * width // ratio]
+                if predicate is not False:
+                    with self._where(predicate):
+                        move(source, target, number * width, width)
 
     @contextmanager
-    def _each(self, count: int, name: str) -> Generator[Numeric]:
-        """A loop that is written out; none for a single iteration."""
-        if count == 1:
-            yield 0
+    def _each(self, count: int, name: str, only: int | None = None) -> Generator[Numeric]:
+        """A loop that is written out; none for one of its iterations, or a single one."""
+        if count == 1 or only is not None:
+            yield only or 0
             return
         with self.recording.loop(count, name, unroll=True) as variable:
             yield variable

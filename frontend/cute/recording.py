@@ -218,6 +218,12 @@ class Recording:
         finally:
             self._blocks, self._step = blocks, step
 
+    @property
+    def nest(self) -> list[Block]:
+        """The loops and conditions that operators stand in now, without their step."""
+        ends = self._step is not None and len(self._blocks) == self._step + 1
+        return self._blocks[: self._step] if ends else self._blocks[:]
+
     # Numbers that live longer than the step that made them.
 
     def _reachable(self, value: SSAValue) -> SSAValue:

@@ -54,7 +54,6 @@ from mugraph.dialects.cute.f2 import bit_images
 from mugraph.dialects.cute.int_tuple import (
     IntTuple,
     Nested,
-    Underscore,
     is_tuple,
     to_text,
 )
@@ -353,7 +352,7 @@ def _compose(left: Any, right: Any) -> Any:
             return _compose_swizzled(left, right)
         if isinstance(right, Swizzle):
             return ComposedLayout(move_swizzle_left(left, right), 0, left)
-        if isinstance(right, Underscore):
+        if right is None:
             return left
         if isinstance(right, int):
             return _compose_layouts(left, Layout(right, 1))

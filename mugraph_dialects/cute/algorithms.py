@@ -24,7 +24,7 @@ from mugraph.dialects.cute.machines import Machine, current_machine
 from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
-from mugraph.dialects.cute.tiled import TiledCopy, TiledMma
+from mugraph.dialects.cute.tiled import TiledMma
 from mugraph.dialects.cute.tma import TmaCopy
 
 
@@ -84,16 +84,17 @@ def _of_instruction(
 def _copy_atom(instruction: Any) -> CopyAtom | None:
     if isinstance(instruction, str):
         return copy_atom(instruction)
-    return instruction.atom if isinstance(instruction, TiledCopy | TmaCopy) else instruction
+    return getattr(instruction, "atom", instruction)
 
 
-def copy(*arguments: Any, tma_bar_ptr: Any = None) -> None:
+def copy(*arguments: Any, pred: Tensor | None = None, tma_bar_ptr: Any = None) -> None:
     """``copy(S, D)`` or ``copy(atom, S, D)``: ``D(i) = S(i)`` for every 1-D coordinate.
 
     ``atom`` is a copy instruction, its name, or a :class:`TiledCopy`; then S and D are partitioned
     by it.  Gather, scatter, broadcast and transpose are copies between suitable layouts.  A load by
-    TMA counts its bytes at the mbarrier ``tma_bar_ptr``.
-    Raises LayoutError if the sizes differ.
+    TMA counts its bytes at the mbarrier ``tma_bar_ptr``.  With ``pred``, only elements where a
+    predicate holds, of which there is one for each element or for each run of so many: a vector.
+    Raises LayoutError if the sizes differ, or predicates do not divide the elements.
     """
     instruction, (source, target) = _of_instruction(arguments, "copy", 2)
     atom = _copy_atom(instruction)
@@ -106,7 +107,12 @@ def copy(*arguments: Any, tma_bar_ptr: Any = None) -> None:
     if isinstance(instruction, TmaCopy):
         _machine().copy_box(instruction._replace(barrier=tma_bar_ptr), source, target)
         return
-    _machine().copy(atom, source, target, None)
+    if pred is not None and target.size() % pred.size():
+        raise LayoutError(
+            f"copy: {pred.size()} predicates {pred.layout} do not divide the {target.size()} "
+            f"elements {target.layout}."
+        )
+    _machine().copy(atom, source, target, pred)
 
 
 def _values(atom: CopyAtom, source: Tensor) -> tuple[int, int]:
@@ -121,23 +127,8 @@ def element_bits(tensor: Tensor) -> int:
 
 
 def copy_if(predicate: Tensor, *arguments: Any) -> None:
-    """``copy_if(P, S, D)`` or ``copy_if(P, atom, S, D)``: copies elements where P holds.
-
-    P has a predicate for each element, or for each run of so many of them: a vector.
-    Raises LayoutError if the sizes differ, or predicates do not divide the elements.
-    """
-    instruction, (source, target) = _of_instruction(arguments, "copy_if", 2)
-    if source.size() != target.size():
-        raise LayoutError(
-            f"copy_if: the source {source.layout} has {source.size()} elements, the destination "
-            f"{target.layout} {target.size()}."
-        )
-    if target.size() % predicate.size():
-        raise LayoutError(
-            f"copy_if: {predicate.size()} predicates {predicate.layout} do not divide the "
-            f"{target.size()} elements {target.layout}."
-        )
-    _machine().copy(_copy_atom(instruction), source, target, predicate)
+    """``copy_if(P, S, D)`` or ``copy_if(P, atom, S, D)``: ``copy(..., pred=P)``."""
+    copy(*arguments, pred=predicate)
 
 
 def fill(tensor: Tensor, value: Any) -> None:

@@ -40,27 +40,10 @@ IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 """An integer or a tuple of IntTuples: shapes, coordinates without ``_``, integer strides."""
 
 
-class Underscore:
-    """The type of ``_``: in a coordinate, the whole of a mode."""
+_ = None
+"""In a coordinate, the whole of a mode; ``None`` itself is as good."""
 
-    _instance: Underscore | None = None
-
-    def __new__(cls) -> Underscore:
-        """The one value of this type."""
-        if cls._instance is None:
-            cls._instance = super().__new__(cls)
-        return cls._instance
-
-    def __repr__(self) -> str:
-        return "_"
-
-    def __reduce__(self) -> tuple[type[Underscore], tuple[()]]:
-        return (Underscore, ())
-
-
-_ = Underscore()
-
-Coord: TypeAlias = "int | Underscore | tuple[Coord, ...]"
+Coord: TypeAlias = "int | tuple[Coord, ...] | None"
 """A coordinate in which ``_`` may stand for a mode: what slices."""
 
 
@@ -137,7 +120,7 @@ def to_text(value: Nested[Any]) -> str:
     """CuTe's notation: no spaces, and a tuple of one without a comma: ``(4,(2,2))``, ``(4)``."""
     if is_tuple(value):
         return "(" + ",".join([to_text(item) for item in value]) + ")"
-    return str(value)
+    return "_" if value is None else str(value)
 
 
 def congruent(a: Nested[Any], b: Nested[Any]) -> bool:

@@ -24,7 +24,6 @@ from mugraph.dialects.cute.int_tuple import (
     Coord,
     IntTuple,
     Nested,
-    Underscore,
     compact_col_major,
     compact_order,
     compact_row_major,
@@ -277,7 +276,7 @@ class Layout(Shown, Generic[D]):
         return f"Layout({self.shape!r}, {self.stride!r})"
 
 
-Tiler: TypeAlias = "int | Layout[Any] | Underscore | tuple[Tiler, ...]"
+Tiler: TypeAlias = "int | Layout[Any] | tuple[Tiler, ...] | None"
 """What tiles a layout by mode: an extent, a layout, ``_`` (leave the mode alone), or a tuple."""
 
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.errors import LayoutError, NotationError
-from mugraph.dialects.cute.int_tuple import IntTuple, Nested, Underscore, _, is_tuple
+from mugraph.dialects.cute.int_tuple import IntTuple, Nested, _, is_tuple
 from mugraph.dialects.cute.layout import Layout, is_layout
 from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle
 
@@ -146,7 +146,7 @@ class Reader:
     def coord(self) -> Any:
         """A coordinate, in which ``_`` may stand for a mode."""
 
-        def leaf() -> int | Underscore:
+        def leaf() -> int | None:
             self.skip_space()
             following = self.text[self.position + 1 : self.position + 2]
             if self.peek() == "_" and not (following.isdecimal() or following == "-"):

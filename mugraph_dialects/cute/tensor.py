@@ -36,13 +36,13 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import (
     Coord,
     IntTuple,
-    Underscore,
     _,
     compact_col_major,
     flatten,
     has_underscore,
     is_tuple,
     product_each,
+    size,
     to_text,
     unflatten,
 )
@@ -54,8 +54,10 @@ from mugraph.dialects.cute.layout import (
     make_unchecked,
 )
 from mugraph.dialects.cute.machines import NumpyRegisters, current_machine
+from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tiling import tiled_product, zipped_divide
+from mugraph.dialects.cute.values import Values
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -99,6 +101,8 @@ class Tensor:
         if dtype is None:
             raise LayoutError(f"{self} has no storage; give the element type.")
         return dtype
+
+    element_type = dtype
 
     @property
     def lanes(self) -> Lanes | None:
@@ -191,9 +195,37 @@ class Tensor:
             raise LayoutError(f"domain_offset: the tensor {self.layout} is swizzled.")
         return Tensor(self.engine, self.layout, add_coordinates(self.offset, self.layout(coord)))
 
+    def load(self) -> Values:
+        """What each thread reads now, as a vector: ``a.load() + b.load()``."""
+        held = make_fragment_of_shape(self.layout.shape, self.dtype, self)
+        _machine().copy(None, self, held, None)
+        return Values(held, held.__getitem__)
+
+    def store(self, values: Values) -> None:
+        """Writes values of as many elements.  Raises LayoutError where they are others."""
+        count = size(values.shape)
+        if count != self.size():
+            raise LayoutError(f"store: {count} values are not the elements of {self.layout}.")
+        places = make_counting_tensor(Layout(count))
+        _machine().copy(None, transform(places, values.at), self, None)
+
+    def rounded(self, values: Values, dtype: Any) -> Values:
+        """Values as elements of a type, in registers of the threads of this tensor."""
+        held = make_fragment_of_shape(values.shape, dtype, self)
+        held.store(values)
+        return held.load()
+
+    def fill(self, value: Any) -> None:
+        """Writes a number to every element."""
+        _machine().fill(self, value)
+
     def values(self) -> list[Any]:
         """The elements in the order of their 1-D coordinates."""
         return list(self)
+
+
+def _machine() -> Any:
+    return current_machine() or NumpyMachine()
 
 
 def _is_zero(offset: Any) -> bool:
@@ -323,23 +355,19 @@ def _selected(tiler: Any, projection: Any) -> Any:
         raise LayoutError(
             f"The projection has {len(projection)} entries, the tiler or coordinate {len(tiler)}."
         )
-    return tuple(
-        part
-        for part, kept in zip(tiler, projection, strict=True)
-        if not isinstance(kept, Underscore)
-    )
+    return tuple(part for part, kept in zip(tiler, projection, strict=True) if kept is not None)
 
 
 def local_tile(
-    tensor: Tensor, tiler: Tiler, coord: Coord, projection: tuple[Any, ...] | None = None
+    tensor: Tensor, tiler: Tiler, coord: Coord, proj: tuple[Any, ...] | None = None
 ) -> Tensor:
     """The tile at ``coord`` of the tensor tiled by ``tiler``: shape (tile..., the ``_`` of coord).
 
     With a projection such as ``(1, _, 1)``, tiler and coordinate are those of a larger problem
-    (M, N, K), of which the tensor has the modes where the projection is not ``_``.
+    (M, N, K), of which the tensor has the modes where ``proj`` is not ``_``.
     """
-    tiler = _selected(tiler, projection)
-    coord = _selected(coord, projection)
+    tiler = _selected(tiler, proj)
+    coord = _selected(coord, proj)
     tiled = tensor.apply(zipped_divide, tiler)
     tile_modes = (_,) * tiled.layout[0].rank if is_tuple(tiled.layout[0].shape) else _
     if is_tuple(coord):
@@ -348,22 +376,22 @@ def local_tile(
 
 
 def local_partition(
-    tensor: Tensor, tile: Layout[int], index: Any, projection: tuple[Any, ...] | None = None
+    tensor: Tensor, tiler: Layout[int], index: Any, proj: tuple[Any, ...] | None = None
 ) -> Tensor:
-    """The elements of the tensor that ``index`` gets when ``tile`` (of threads) is laid over it.
+    """The elements of the tensor that ``index`` gets when a tile of threads is laid over it.
 
-    ``tile`` maps coordinates of the tile to thread indices; the result runs over the tiles.  With a
-    projection such as ``(1, _)``, the threads that differ only along modes at ``_`` get the same
-    elements: the tensor has the modes of the tile where the projection is not ``_``.
+    ``tiler`` maps coordinates of the tile to thread indices; the result runs over the tiles.  With
+    a projection such as ``(1, _)``, the threads that differ only along modes at ``_`` get the same
+    elements: the tensor has the modes of the tile where ``proj`` is not ``_``.
     """
-    if tensor.rank < tile.rank and projection is None:
+    if tensor.rank < tiler.rank and proj is None:
         raise LayoutError(
-            f"local_partition: the threads {tile} have {tile.rank} modes, the tensor "
+            f"local_partition: the threads {tiler} have {tiler.rank} modes, the tensor "
             f"{tensor.layout} {tensor.rank}; a projection such as (1, _) says which of them it has."
         )
-    tiler = _selected(product_each(tile.shape), projection)
-    place = _selected(tile.get_flat_coord(index), projection)
-    tiled = tensor.apply(zipped_divide, tiler)
+    extents = _selected(product_each(tiler.shape), proj)
+    place = _selected(tiler.get_flat_coord(index), proj)
+    tiled = tensor.apply(zipped_divide, extents)
     rest = tiled.layout[1]
     rest_modes = (_,) * rest.rank if is_tuple(rest.shape) else _
     return tiled[(place if is_tuple(tiled.layout[0].shape) else place[0], rest_modes)]

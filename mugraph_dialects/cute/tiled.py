@@ -22,7 +22,7 @@ from mugraph.dialects.cute.algebra import coalesce, composition
 from mugraph.dialects.cute.atoms.copy import CopyAtom, copy_atom
 from mugraph.dialects.cute.atoms.mma import MmaAtom, mma_atom
 from mugraph.dialects.cute.errors import LayoutError
-from mugraph.dialects.cute.int_tuple import IntTuple, Underscore, _, is_tuple, product_each, size
+from mugraph.dialects.cute.int_tuple import IntTuple, _, is_tuple, product_each, size, to_text
 from mugraph.dialects.cute.inverses import complement, is_injective, right_inverse
 from mugraph.dialects.cute.layout import Layout, make_layout, make_unchecked
 from mugraph.dialects.cute.shown import Shown
@@ -51,7 +51,37 @@ def _with_modes(layout: Layout[int], count: int) -> Layout[int]:
     return make_layout(*modes, *([Layout(1, 0)] * (count - len(modes))))
 
 
-class TiledMma(Shown):
+class _Fragments:
+    """The fragments of an instruction, the same for each thread."""
+
+    atom: MmaAtom
+
+    def make_fragment_a(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
+        """Registers for a partitioned A, laid out like it.
+
+        The tensor itself where the instruction reads A from shared memory through a descriptor.
+        """
+        in_shared = self.atom.a_space == "shared"
+        return partitioned if in_shared else make_fragment_like(partitioned, dtype)
+
+    def make_fragment_b(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
+        """Registers for a partitioned B, laid out like it, or the tensor itself: as with A."""
+        in_shared = self.atom.b_space == "shared"
+        return partitioned if in_shared else make_fragment_like(partitioned, dtype)
+
+    def make_fragment_c(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
+        """Registers for a partitioned C: dense, column-major.
+
+        Their element type is ``dtype``, or that of the instruction's sums.
+        """
+        element = _SUM_DTYPES[self.atom.c_type] if dtype is None else dtype
+        return make_fragment_of_shape(partitioned.layout.shape, element, partitioned)
+
+    make_fragment_A, make_fragment_B = make_fragment_a, make_fragment_b  # noqa: N815
+    make_fragment_C = make_fragment_c  # noqa: N815
+
+
+class TiledMma(_Fragments, Shown):
     """An MMA atom repeated along M, N and K.
 
     ``atom_layout`` maps (M,N,K) to the number of the atom: ``(2,2)`` is two by two atoms, so four
@@ -65,7 +95,7 @@ class TiledMma(Shown):
         self,
         atom: MmaAtom | str,
         atom_layout: Layout[int] | IntTuple = (1, 1, 1),
-        permutation: tuple[int | Layout[int] | Underscore, ...] = (_, _, _),
+        permutation: tuple[int | Layout[int] | None, ...] = (_, _, _),
     ):
         self.atom = mma_atom(atom) if isinstance(atom, str) else atom
         if not isinstance(atom_layout, Layout):
@@ -85,7 +115,7 @@ class TiledMma(Shown):
         if self.atom_layout.size() > 1:
             parts.append(str(self.atom_layout))
         if any(part is not _ for part in self.permutation):
-            parts.append("<" + ",".join(str(part) for part in self.permutation) + ">")
+            parts.append("<" + ",".join(map(to_text, self.permutation)) + ">")
         return ", ".join(parts)
 
     @cached_property
@@ -97,6 +127,8 @@ class TiledMma(Shown):
     def threads(self) -> int:
         """The number of threads that take part."""
         return self.thr_layout_vmnk.size()
+
+    size = threads
 
     @property
     def thread_span(self) -> int:
@@ -115,7 +147,7 @@ class TiledMma(Shown):
 
     def _permutation(self, axis: int) -> int | Layout[int]:
         part = self.permutation[axis]
-        if isinstance(part, Underscore):
+        if part is None:
             return self.atom.shape_mnk[axis] * self.thr_layout_vmnk[axis + 1].size()
         return part
 
@@ -165,11 +197,12 @@ class TiledMma(Shown):
         return ThrMma(self, self.thr_layout_vmnk.get_flat_coord(thread))
 
 
-class ThrMma:
+class ThrMma(_Fragments):
     """One thread's share of a :class:`TiledMma`'s tensors."""
 
     def __init__(self, tiled_mma: TiledMma, thr_vmnk: tuple[Any, ...]):
         self.tiled_mma = tiled_mma
+        self.atom = tiled_mma.atom
         self.thr_vmnk = thr_vmnk
 
     def _partition(self, operand: str, tensor: Tensor) -> Tensor:
@@ -193,30 +226,6 @@ class ThrMma:
         return self._partition("C", tensor)
 
     partition_A, partition_B, partition_C = partition_a, partition_b, partition_c  # noqa: N815
-
-    def make_fragment_a(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
-        """Registers for a partitioned A, laid out like it.
-
-        The tensor itself where the instruction reads A from shared memory through a descriptor.
-        """
-        in_shared = self.tiled_mma.atom.a_space == "shared"
-        return partitioned if in_shared else make_fragment_like(partitioned, dtype)
-
-    def make_fragment_b(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
-        """Registers for a partitioned B, laid out like it, or the tensor itself: as with A."""
-        in_shared = self.tiled_mma.atom.b_space == "shared"
-        return partitioned if in_shared else make_fragment_like(partitioned, dtype)
-
-    def make_fragment_c(self, partitioned: Tensor, dtype: DTypeLike | None = None) -> Tensor:
-        """Registers for a partitioned C: dense, column-major.
-
-        Their element type is ``dtype``, or that of the instruction's sums.
-        """
-        element = _SUM_DTYPES[self.tiled_mma.atom.c_type] if dtype is None else dtype
-        return make_fragment_of_shape(partitioned.layout.shape, element, partitioned)
-
-    make_fragment_A, make_fragment_B = make_fragment_a, make_fragment_b  # noqa: N815
-    make_fragment_C = make_fragment_c  # noqa: N815
 
 
 class TiledCopy(Shown):
@@ -252,6 +261,8 @@ class TiledCopy(Shown):
     def threads(self) -> int:
         """The number of threads that take part."""
         return self.tiled_layout_tv[0].size()
+
+    size = threads
 
     def _tile_to_thrfrg(self, tensor: Any, target: Layout[int]) -> Any:
         reference_to_target = composition(right_inverse(self._ref), target)
@@ -372,6 +383,7 @@ class ThrCopy:
         return fragment.apply(self.tiled_copy.retile)
 
     partition_S, partition_D = partition_source, partition_destination  # noqa: N815 - CuTe's names
+    retile = retile_source
     retile_S, retile_D = retile_source, retile_destination  # noqa: N815
 
 
@@ -402,9 +414,15 @@ def make_tiled_copy(
                 f"make_tiled_copy: the {name} layout {layout} must give every number from 0 to "
                 f"{layout.size() - 1} once."
             )
-    tile = raked_product(thr_layout, values)
-    layout_tv = composition(right_inverse(tile), Layout((thr_layout.size(), values.size())))
-    return TiledCopy(atom, element_bits, layout_tv, product_each(tile.shape))
+    tiler, layout_tv = make_layout_tv(thr_layout, values)
+    return TiledCopy(atom, element_bits, layout_tv, tiler)
+
+
+def make_layout_tv(thr_layout: Layout[int], val_layout: Layout[int]) -> tuple[Any, Layout[int]]:
+    """The tile of so many threads with so many values each, and its (thread, value) layout."""
+    tile = raked_product(thr_layout, val_layout)
+    sizes = Layout((thr_layout.size(), val_layout.size()))
+    return product_each(tile.shape), composition(right_inverse(tile), sizes)
 
 
 def make_tiled_copy_for(

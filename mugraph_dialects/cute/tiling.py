@@ -23,7 +23,6 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.f2 import bit_images
 from mugraph.dialects.cute.int_tuple import (
     IntTuple,
-    Underscore,
     ceil_div,
     compact_order,
     is_tuple,
@@ -40,12 +39,12 @@ def tiler_to_text(tiler: Any) -> str:
     """A tiler in CuTe's notation: ``<4:1,_>`` for a tuple, the layout for a layout."""
     if isinstance(tiler, tuple):
         return "<" + ",".join(tiler_to_text(item) for item in cast("tuple[Any, ...]", tiler)) + ">"
-    return str(tiler)
+    return to_text(tiler)
 
 
 def _by_tiler(operation: Any, name: str, layout: Any, tiler: Any) -> Any:
     """``operation(layout, tiler)`` where the tiler has a leaf; modes beyond the tiler stay."""
-    if isinstance(tiler, Underscore):
+    if tiler is None:
         return layout
     if isinstance(tiler, tuple):
         tilers = cast("tuple[Any, ...]", tiler)

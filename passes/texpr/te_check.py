@@ -19,7 +19,7 @@ from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.bounds import OutOfBounds, find_out_of_bounds
 from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.pending import pending_instructions
-from mugraph.passes.texpr.analysis.races import Race, find_race
+from mugraph.passes.texpr.analysis.races import Race, find_race, not_distinct
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
 
 
@@ -56,6 +56,13 @@ def check_function(function: FuncOp) -> None:
             "nothing behind it waits: add the instruction that does, or say what it does: "
             'asm("...") means tma.load(...)',
             pending,
+        )
+    for bind, loop in not_distinct(inlined):
+        variable, buffer = source_name(loop.variable), source_name(bind.buffer)
+        raise TexprError(
+            f"iterations of the 'par'{_at(loop, ' of line {line}')} over {variable} all write the "
+            f"same element of {buffer}: what is said to be 'distinct' does not depend on them",
+            bind,
         )
     race = find_race(inlined)
     if race is not None:

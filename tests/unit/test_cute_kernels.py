@@ -212,7 +212,7 @@ def test_a_barrier_left_out_is_reported_with_the_lines_of_python(number: int) ->
 def test_a_copy_that_nobody_waits_for_is_reported() -> None:
     for in_flight in (None, 2):
         kernel = kernel_of(PROGRAMS[7]()[0])
-        _first, wait = (op for op in kernel.walk() if isinstance(op, WaitOp))
+        _first, wait, _last = (op for op in kernel.walk() if isinstance(op, WaitOp))
         if in_flight is not None:
             Rewriter.insert_op(WaitOp(in_flight), InsertPoint.before(wait))
         wait.detach()

@@ -69,6 +69,27 @@ def test_what_may_be_written_is_distinct_or_atomic(statement: str, is_right: boo
         read_texpr(text, "f.te", {})
 
 
+@pytest.mark.parametrize(
+    ("statement", "is_right"),
+    [
+        ("result[distinct p[i], 0] = x[i, j]", False),
+        ("let k = p[i] + 1; result[distinct k - 1, 0] = x[i, j]", False),
+        ("if j == 1 { result[distinct p[i], 0] = x[i, j] }", True),
+        ("if x[i, j] > 0.0 { result[distinct p[i], 0] = x[i, j] }", True),
+        ("result[distinct p[i % 2 * 4 + j], 0] = x[i, j]", True),
+        ("seq 2 s { result[distinct p[i], j] = x[i, j] }", True),
+        ("new t: i32[1]\n t[0] = j\n result[distinct t[0], 0] = x[i, j]", True),
+    ],
+)
+def test_what_is_distinct_depends_on_the_iteration(statement: str, is_right: bool) -> None:
+    text = FUNCTION.format(f"par 8 i {{ par 4 j {{ {statement} }} }}")
+    if is_right:
+        read_texpr(text, "f.te", {})
+        return
+    with pytest.raises(ParseError, match="over j all write the same element of result"):
+        read_texpr(text, "f.te", {})
+
+
 def test_indices_of_loops_keep_iterations_apart_exactly() -> None:
     """A column of its own for each iteration, whichever rows it has."""
     text = FUNCTION.format(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
 
 from mugraph.dialects import te
+from mugraph.dialects.ancestors import ancestors
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of
 from mugraph.passes.texpr.analysis.pairs import pairs_of
 from mugraph.passes.texpr.analysis.roles import takes_turns
@@ -75,3 +77,39 @@ def _race(loop: te.ParOp, first: Access, second: Access) -> Race | None:
     (*point, p, q), element = found
     values = dict(zip(outer, point, strict=True))
     return Race(loop, values, (p, q), (first, second), tuple(element))
+
+
+def not_distinct(root: Operation) -> Iterator[tuple[te.BindOp, te.ParOp]]:
+    """Writes to elements said to be distinct that all iterations of a loop make to the same one."""
+    for bind in root.walk():
+        if not isinstance(bind, te.BindOp) or te.DISTINCT not in bind.attributes:
+            continue
+        decides = [*bind.indices]
+        for around in ancestors(bind):
+            if isinstance(around, te.ParOp) and around.iterations > 1:
+                made = bind.buffer.owner
+                is_own = isinstance(made, Operation) and around.is_ancestor(made)
+                if not is_own and not _depends(decides, around):
+                    yield bind, around
+            decides += around.operands
+
+
+def _depends(values: Sequence[SSAValue], loop: te.ParOp) -> bool:
+    """Whether values may differ from iteration to iteration of a loop that they are computed in."""
+    if loop.variable in values:
+        return True
+    inside = [one.owner for one in values if isinstance(one.owner, Operation)]
+    return any(
+        loop.is_ancestor(owner)
+        and (
+            not (is_side_effect_free(owner) or isinstance(owner, te.ViewOp | te.IndexOfOp))
+            or (isinstance(owner, te.ViewOp) and _is_written(owner.buffer, loop))
+            or _depends(owner.operands, loop)
+        )
+        for owner in inside
+    )
+
+
+def _is_written(buffer: SSAValue, loop: te.ParOp) -> bool:
+    uses = (use.operation for use in buffer.uses)
+    return any(loop.is_ancestor(use) and not isinstance(use, te.ViewOp) for use in uses)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mugraph.dialects.cute import ComposedLayout, Layout, ScaledBasis, Swizzle
-from mugraph.dialects.cute.int_tuple import Underscore
 from mugraph.runtime.toolchain import ToolchainError, cuda_include_paths, find_cutlass
 
 PROLOGUE = r"""
@@ -92,7 +91,7 @@ def cpp(value: Any) -> str:
         return f"Swizzle<{value.bits},{value.base},{value.shift}>{{}}"
     if isinstance(value, ComposedLayout):
         return f"composition({cpp(value.swizzle)},Int<{value.offset}>{{}},{cpp(value.layout)})"
-    if isinstance(value, Underscore):
+    if value is None:
         return "_"
     if isinstance(value, tuple):
         return f"make_tuple({','.join(cpp(item) for item in value)})"

@@ -55,7 +55,7 @@ def test_copy_if_copies_runs_where_a_predicate_holds() -> None:
     target[:] = 0
     copy_if(transform(coords[0, _], lambda at: at[1] > 0), source, make_tensor(target, Layout(8)))
     assert target.tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
-    with pytest.raises(LayoutError, match=r"copy_if: 3 predicates \(3\):\(1\) do not divide the 8"):
+    with pytest.raises(LayoutError, match=r"copy: 3 predicates \(3\):\(1\) do not divide the 8"):
         three = make_tensor(np.ones(3, bool), Layout((3,)))
         copy_if(three, source, make_tensor(target, Layout(8)))
 

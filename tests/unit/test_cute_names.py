@@ -1,0 +1,231 @@
+"""Kernels written with the names of NVIDIA's CuTe DSL, as its tutorials are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mugraph import cute
+from mugraph.dialects.te import KernelOp
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
+from mugraph.runtime.cuda import only_function
+from mugraph.runtime.interpreter.texpr import run_texpr
+
+F16, F32 = np.float16, np.float32
+
+
+@cute.kernel(results=["c"])
+def add(a: Any, b: Any, c: Any, shape: Any, tv_layout: Any, tiler: Any) -> None:
+    """Tiles by ``zipped_divide``, predicates in a fragment, values as vectors."""
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    tiles = [cute.zipped_divide(one, tiler)[(None, None), block] for one in (a, b, c)]
+    coords = cute.zipped_divide(cute.make_identity_tensor(shape), tiler=tiler)
+    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), a.element_type, num_bits_per_copy=32)
+    mine = cute.make_tiled_copy(atom, tv_layout, tiler).get_slice(thread)
+    from_a, from_b, to_c = (mine.partition_S(one) for one in tiles)
+    at = mine.partition_S(coords[(None, None), block])
+    left, right = cute.make_fragment_like(from_a), cute.make_fragment_like(from_b)
+    result = cute.make_rmem_tensor(to_c.shape, F32)
+    exists = cute.make_fragment(at.shape, bool)
+    for i in range(cute.size(exists)):
+        exists[i] = cute.elem_less(at[i], shape)
+    left.fill(0.0)
+    right.fill(0.0)
+    cute.copy(atom, from_a, left, pred=exists)
+    cute.copy(atom, from_b, right, pred=exists)
+    sums = cute.math.exp(left.load()) + 2 * right.load()
+    left.fill(7.0)  # what was loaded stays
+    result.store(1 - sums / 4)
+    cute.copy(atom, result, to_c, pred=exists)
+
+
+def launched_add(a: Any, b: Any, c: Any) -> cute.Launch:
+    threads = cute.make_ordered_layout((2, 16), order=(1, 0))
+    values = cute.make_layout((2, 4), stride=(4, 1))
+    tiler, tv_layout = cute.make_layout_tv(threads, values)
+    call = add(a, b, c, c.shape, tv_layout, tiler)
+    blocks = [cute.ceil_div(extent, tile) for extent, tile in zip(c.shape, tiler, strict=True)]
+    return call.launch(
+        grid=[blocks[0] * blocks[1], 1, 1], block=[cute.size(tv_layout, mode=[0]), 1, 1]
+    )
+
+
+@pytest.mark.parametrize("shape", [(8, 128), (7, 100)])
+def test_values_and_predicates_in_fragments(shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.random(shape, F32) for _ in range(2))
+    c = np.full(shape, np.nan, F32)
+    expected = 1 - (np.exp(a) + 2 * b) / 4
+    launched_add(a, b, c).run()
+    assert np.allclose(c, expected)
+    function = only_function(launched_add(a, b, c).trace())
+    found = run_texpr(function, [a, b], seed=None).outputs["c"]
+    assert np.allclose(found.reshape(shape), expected)
+
+
+@cute.kernel(results=["c"])
+def product(a: Any, b: Any, c: Any, tiler: Any, mma: Any, waits: bool) -> None:
+    """A product by cp.async, ldmatrix and mma.sync, rows of A predicated."""
+    thread, _, _ = cute.arch.thread_idx()
+    x, y, _ = cute.arch.block_idx()
+    coord = (x, y, None)
+    ga = cute.local_tile(a, tiler=tiler, coord=coord, proj=(1, None, 1))
+    gb = cute.local_tile(b, tiler=tiler, coord=coord, proj=(None, 1, 1))
+    gc = cute.local_tile(c, tiler=tiler, coord=coord, proj=(1, 1, None))
+
+    def shared(rows: int) -> Any:
+        outer = cute.make_layout((8, tiler[2]), stride=(tiler[2], 1))
+        atom = cute.make_composed_layout(cute.make_swizzle(2, 3, 3), 0, outer)
+        return cute.tile_to_shape(atom, (rows, tiler[2]), order=(0, 1))
+
+    memory = cute.SmemAllocator()
+    sa = memory.allocate_tensor(a.element_type, shared(tiler[0]), 16)
+    sb = memory.allocate_tensor(b.element_type, shared(tiler[1]), 16)
+    op = cute.nvgpu.cpasync.CopyG2SOp(cute.nvgpu.cpasync.LoadCacheMode.GLOBAL)
+    atom = cute.make_copy_atom(op, a.element_type, num_bits_per_copy=128)
+    across = tiler[2] // 8
+    threads = cute.make_layout((mma.size // across, across), stride=(across, 1))
+    load = cute.make_tiled_copy_tv(atom, threads, cute.make_layout((1, 8)))
+    mine = load.get_slice(thread)
+    from_a, to_a = mine.partition_S(ga), mine.partition_D(sa)
+    from_b, to_b = mine.partition_S(gb), mine.partition_D(sb)
+    coords = cute.local_tile(cute.make_identity_tensor(a.shape), tiler, coord, (1, None, 1))
+    at = mine.partition_S(coords)
+    rows = cute.size(from_a, mode=[1])
+    shape: Any = from_a.shape
+    shape = (shape[0][1], rows, cute.size(from_a, mode=[2]))
+    exists = cute.make_rmem_tensor(cute.make_layout(shape, stride=(rows, 1, 0)), bool)
+    for row in range(rows):
+        exists[0, row, 0] = cute.elem_less(at[(0, 0), row, 0, 0][0], a.shape[0])
+
+    share = mma.get_slice(thread)
+    ra = mma.make_fragment_A(share.partition_A(sa))
+    rb = mma.make_fragment_B(share.partition_B(sb))
+    result = share.partition_C(gc)
+    sums = mma.make_fragment_C(result)
+    sums.fill(0.0)
+    lines = cute.make_copy_atom(cute.nvgpu.warp.LdMatrix8x8x16bOp(False, 4), a.element_type)
+    copy_a, copy_b = cute.make_tiled_copy_A(lines, mma), cute.make_tiled_copy_B(lines, mma)
+    lines_a, lines_b = copy_a.get_slice(thread), copy_b.get_slice(thread)
+    for k in cute.dynamic_range(cute.size(from_a, mode=[3])):
+        cute.arch.barrier()
+        cute.copy(load, cute.slice_(from_a, (None, None, None, k)), to_a, pred=exists)
+        cute.copy(load, from_b[None, None, None, k], to_b)
+        cute.arch.cp_async_commit_group()
+        cute.arch.cp_async_wait_group(0)
+        if waits:
+            cute.arch.barrier()
+        for block in range(cute.size(ra, mode=[2])):
+            at_block = (None, None, block)
+            cute.copy(copy_a, lines_a.partition_S(sa)[at_block], lines_a.retile(ra)[at_block])
+            cute.copy(copy_b, lines_b.partition_S(sb)[at_block], lines_b.retile(rb)[at_block])
+            cute.gemm(mma, sums, ra[at_block], rb[at_block], sums)
+    rounded = cute.make_fragment_like(sums, c.element_type)
+    rounded.store(sums.load().to(c.element_type))
+    cute.autovec_copy(rounded, result)
+
+
+def launched_product(a: Any, b: Any, c: Any, *, waits: bool = True) -> cute.Launch:
+    op = cute.nvgpu.warp.MmaF16BF16Op(F16, F32, (16, 8, 16))
+    mma = cute.make_tiled_mma(op, cute.make_layout((2, 2, 1)), permutation_mnk=(32, 32, 16))
+    grid = [cute.ceil_div(extent, 64) for extent in c.shape]
+    return product(a, b, c, (64, 64, 32), mma, waits).launch(grid=grid, block=(mma.size,))
+
+
+def test_a_product_of_named_instructions() -> None:
+    random = np.random.default_rng(1)
+    a, b = ((random.random((rows, 64)) - 0.5).astype(F16) for rows in (128, 64))
+    c = np.zeros((128, 64), F16)
+    launched_product(a, b, c).run()
+    expected = a.astype(F32) @ b.T.astype(F32)
+    assert np.abs(c - expected).max() < 5e-3
+    kernel = only_function(launched_product(a, b, c).trace())
+    found = run_texpr(kernel, [a, b], seed=None).outputs["c"]
+    assert np.abs(found.reshape(c.shape) - expected).max() < 5e-3
+
+
+@pytest.mark.parametrize(
+    ("made", "is_a"),
+    [
+        (lambda: cute.make_layout((4, 8), stride=(8, 1)), "(4,8):(8,1)"),
+        (lambda: cute.make_layout(cute.Layout(4), cute.Layout(8, 4)), "(4,8):(1,4)"),
+        (lambda: cute.group_modes(cute.Layout((2, 3, 5)), 0, 2), "((2,3),5):((1,2),6)"),
+        (lambda: cute.select(cute.Layout((2, 3, 5)), mode=[2, 0]), "(5,2):(6,1)"),
+        (lambda: cute.select((2, 3, 5), mode=[0, 2]), "(2, 5)"),
+        (lambda: cute.slice_((2, (3, 5)), (0, (None, 1))), "(3,)"),
+        (lambda: cute.slice_(cute.Layout((4, 8)), (0, None)), "(8):(4)"),
+        (lambda: cute.cosize(cute.Layout((4, 8), (8, 1))), "32"),
+        (lambda: (cute.rank(cute.Layout((4, 8))), cute.rank((1, 2, 3)), cute.rank(5)), "(2, 3, 1)"),
+        (lambda: cute.make_swizzle(3, 4, 3), "S<3,4,3>"),
+        (lambda: cute.nvgpu.MmaUniversalOp(F32), "UniversalFMA_F32"),
+        (
+            lambda: cute.nvgpu.warpgroup.MmaF16BF16Op("bf16", "f32", (64, 128, 16)),
+            "SM90_64x128x16_F32BF16BF16_SS",
+        ),
+        (
+            lambda: cute.tiled_divide(cute.make_fake_tensor("f32", (8, 8)), (4, 2)).layout,
+            "((4,2),2,4):((8,1),32,2)",
+        ),
+    ],
+)
+def test_names(made: Any, is_a: str) -> None:
+    assert str(made()) == is_a
+
+
+def test_what_fragments_of_truths_hold() -> None:
+    @cute.kernel
+    def kernel(a: Any, how: str) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        flags = cute.make_fragment(2, bool)
+        if how == "in a loop":
+            for k in cute.dynamic_range(4):
+                flags[0] = thread < k
+        if how == "mixed":
+            flags[0] = thread < 3
+            flags[1] = a[thread] > 0
+        if how == "missing":
+            flags[0] = thread < 3
+            cute.copy(a[thread, None], cute.make_fragment(2, F32), pred=flags)
+        if how == "elements":
+            flags.fill(False)
+            flags[0] = a[thread] > 0
+            with cute.when(flags[0]):
+                a[thread] = 1.0
+
+    a = cute.make_fake_tensor("f32", (32, 2))
+    for how, words in (
+        ("in a loop", "holds conditions on indices"),
+        ("mixed", "holds conditions on indices"),
+        ("missing", "no condition was written to place 1"),
+    ):
+        with pytest.raises(cute.KernelError, match=words):
+            kernel(a, how).launch(grid=(1,), block=(32,)).trace()
+    kernel(a, "elements").launch(grid=(1,), block=(32,)).trace()
+
+
+def test_values_of_other_sizes_and_half_a_barrier_are_refused() -> None:
+    @cute.kernel
+    def kernel(a: Any, how: str) -> None:
+        two, four = cute.make_fragment(2, F32), cute.make_fragment(4, F32)
+        if how == "sizes":
+            two.store(two.load() + four.load())
+        if how == "store":
+            two.store(four.load())
+        if how == "barrier":
+            cute.arch.barrier(1)
+
+    a = cute.make_fake_tensor("f32", (32,))
+    for how, words in (("sizes", "not of one size"), ("store", "4"), ("barrier", "how many")):
+        with pytest.raises(cute.KernelError, match=words):
+            kernel(a, how).launch(grid=(1,), block=(32,)).trace()
+
+
+def test_a_barrier_left_out_is_found() -> None:
+    tensors = [cute.make_fake_tensor(F16, (64, 64))] * 3
+    for waits in (True, False):
+        module = launched_product(*tensors, waits=waits).trace()
+        (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
+        assert bool(find_texpr_hazards(kernel)) != waits

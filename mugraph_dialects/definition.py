@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, wraps
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
+from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, OpDef, get_accessors_from_op_def
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
@@ -15,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import with_few_calls
 from mugraph.dialects.maps import PartitionError
-from mugraph.dialects.named_extents import is_verified_when_static
+from mugraph.dialects.named_extents import is_dynamic, is_verified_when_static
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import op_label
 
@@ -32,7 +33,8 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     definition = OpDef.from_pyrdl(cls)
     without_format = replace(definition, assembly_format=None)
     verify = getattr(cls, "verify_", None)
-    members = get_accessors_from_op_def(without_format, verify and _verifier(verify))
+    members = get_accessors_from_op_def(without_format, None)
+    members["verify_"] = _verifier(without_format, verify)
     if definition.assembly_format is not None:
         members |= _format_members(definition, definition.assembly_format)
     for name, member in members.items():
@@ -40,16 +42,52 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     return cls
 
 
-def _verifier(verify: Callable[[Any], None]) -> Callable[[Any], None]:
-    """What verifies an operator, but for one on tensors with named extents.
+MOST_KNOWN = 1 << 12
+"""Combinations of types and properties of an operator that are remembered."""
 
-    Of that a copy with extents is verified (``--name-extents``).  Where extents do not go together,
-    or a map does not fit them, the error says of which operator.
+
+class _Known(NamedTuple):
+    """Types and attributes of an operator that are what its definition says.
+
+    They are kept, so that nothing else has their identities.
     """
 
-    @wraps(verify)
+    is_dynamic: bool
+    """Whether one of the types has an extent that is not known."""
+    types: Sequence[Attribute]
+    attributes: Sequence[Attribute]
+
+
+def _verifier(
+    definition: OpDef, verify: Callable[[Any], None] | None
+) -> Callable[[IRDLOperation], None]:
+    """What verifies an operator: by its definition, its traits, and what it says of itself.
+
+    The definition depends on types and attributes alone, and is asked once for the same ones:
+    passes leave most operators as they are.  An operator on tensors with named extents says
+    nothing of itself: of that a copy with extents is verified (``--name-extents``).  Where extents
+    do not go together, or a map does not fit them, the error says of which operator.
+    """
+    known: dict[object, _Known] = {}
+    has_others = bool(definition.regions or definition.successors)
+
     def verified(op: IRDLOperation) -> None:
-        if is_verified_when_static(op):
+        types = [value.type for value in (*op.operands, *op.results)]
+        attributes = [*op.properties.values(), *op.attributes.values()]
+        identities = len(op.operands), *map(id, types), *map(id, attributes)
+        key = identities, (*op.properties,), (*op.attributes,)
+        found = known.get(key)
+        if found is None:
+            definition.verify(op)
+            found = _Known(any(map(is_dynamic, types)), types, attributes)
+            if not has_others:
+                if len(known) == MOST_KNOWN:
+                    known.clear()
+                known[key] = found
+        else:
+            for trait in definition.traits:
+                trait.verify(op)
+        if verify is None or (found.is_dynamic and is_verified_when_static(op)):
             return
         try:
             verify(op)

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.passes.costs.work import (
     Held,
-    Load,
     Loading,
+    Loads,
     PhaseWork,
-    loading_of,
     shares_rows,
 )
 from mugraph.passes.targets import Target
@@ -23,7 +22,7 @@ class KernelShape(NamedTuple):
     blocks: int
     threads: int
     iterations: int
-    loads: tuple[Load, ...]
+    loads: Loads
     loop: PhaseWork
     after: PhaseWork
     stored_bytes: int
@@ -139,7 +138,7 @@ class KernelShape(NamedTuple):
     @property
     def loading(self) -> Loading:
         """What its loads take."""
-        return loading_of(self.loads)
+        return self.loads.together
 
     @property
     def loop_bytes(self) -> int:

@@ -6,7 +6,7 @@ Numbers without another source were fitted as those of ``passes/costs/kernels.py
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms import mma_atom
@@ -229,6 +229,15 @@ def loading_of(loads: tuple[Load, ...]) -> Loading:
         all(load.alignment >= VECTOR_BYTES or load.beside_products for load in loads),
         any(load.beside_products for load in loads),
     )
+
+
+class Loads(tuple[Load, ...]):
+    """The loads of a block."""
+
+    @cached_property
+    def together(self) -> Loading:
+        """What they take together."""
+        return loading_of(self)
 
 
 class Product(NamedTuple):

@@ -50,7 +50,8 @@ from mugraph.runtime.toolchain import cuda_include_paths, find_cutlass, runtime_
 
 Array = npt.NDArray[Any]
 
-EMULATOR = Path(__file__).parents[1] / "gpu" / "runtime" / "emulator"
+SELF_TESTS = Path(__file__).parents[1] / "gpu" / "runtime"
+EMULATOR = SELF_TESTS / "emulator"
 STAGE = "the emulated kernel"
 SECONDS = 300
 HEADERS = """
@@ -58,7 +59,10 @@ HEADERS = """
 #include "runtime.h"
 #include "channels.h"
 #include "te.h"
+#include "harness.h"
 """
+WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas")
+"""Of what is written by hand; generated text has none."""
 DRIVER = """
 #include <cstdio>
 #include <cstdlib>
@@ -158,16 +162,18 @@ class Tensor:
         return memory
 
 
-def emulating_compiler() -> list[str]:
+def emulating_compiler(warnings: Sequence[str] = ("-w",)) -> list[str]:
     """The command up to the source, which must include ``emulator.h`` before all else.
 
     Raises ``ToolchainError`` where headers are missing.
     """
     compiler = shutil.which(os.environ.get("CXX", "g++")) or "g++"
-    command = [compiler, "-x", "c++", "-std=c++17", "-Og", "-w", "-fsanitize=alignment"]
+    command = [compiler, "-x", "c++", "-std=c++17", "-Og", *warnings]
+    # A misaligned vector access is undefined behaviour, which the sanitizer turns into a failure.
+    command += ["-fsanitize=alignment", "-fno-sanitize-recover=all"]
     # Programs and shared objects take the same precompiled headers.
-    command += ["-fno-sanitize-recover=all", "-fPIC"]
-    command += [f"-I{path}" for path in (EMULATOR, *runtime_include_paths())]
+    command += ["-fPIC"]
+    command += [f"-I{path}" for path in (EMULATOR, SELF_TESTS, *runtime_include_paths())]
     for path in (find_cutlass(), *cuda_include_paths()):
         command += ["-isystem", str(path)]
     return command
@@ -177,7 +183,7 @@ def emulating_compiler() -> list[str]:
 def headers_digest() -> str:
     """Of the emulator's and the runtime's headers, and of how they are compiled."""
     digest = hashlib.sha256("\n".join([*emulating_compiler(), HEADERS]).encode())
-    folders = (EMULATOR, *runtime_include_paths())
+    folders = (SELF_TESTS, *runtime_include_paths())
     for path in sorted(path for folder in folders for path in folder.rglob("*.h*")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
@@ -185,7 +191,10 @@ def headers_digest() -> str:
 
 @cache
 def precompiled_headers() -> Path:
-    """``HEADERS`` in a file, which g++ includes as it was compiled once for all processes."""
+    """``HEADERS`` in a file, which g++ includes as it was compiled once for all processes.
+
+    What it said of them stands in ``warnings.txt`` beside it.
+    """
     folder = Path(gettempdir()) / f"mugraph-emulator-{headers_digest()}"
     folder.mkdir(exist_ok=True)
     header, compiled = folder / "headers.h", folder / "headers.h.gch"
@@ -194,9 +203,11 @@ def precompiled_headers() -> Path:
         if not compiled.exists():
             header.write_text(HEADERS, encoding="utf-8")
             making = folder / "made"
-            command = [*emulating_compiler(), "-c", "-x", "c++-header", str(header)]
+            command = [*emulating_compiler(WARNINGS), "-c", "-x", "c++-header", str(header)]
+            command += ["-o", str(making)]
             # Where that fails, programs that include it say why.
-            subprocess.run([*command, "-o", str(making)], capture_output=True, timeout=SECONDS)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+            (folder / "warnings.txt").write_text(done.stderr, encoding="utf-8")
             if making.exists():
                 making.replace(compiled)
     return header

@@ -11,7 +11,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning, compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.work import Load, PhaseWork
+from mugraph.passes.costs.work import Load, Loads, PhaseWork
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.choose import space_of, stages_by_threads
 from mugraph.passes.mugraph.plan.shape import shape_under
@@ -119,7 +119,9 @@ def test_scores_of_a_decode_step_stay_in_the_kernel_that_takes_their_exponential
 def test_few_blocks_of_the_last_round_have_more_stages_in_as_many_rounds() -> None:
     """Three blocks of 72 KB share one of 132 multiprocessors, or two with a third stage."""
     load = Load(32 << 10, 1 << 30, looped=True)
-    shape = KernelShape(512, 128, 256, (load,), PhaseWork((), 1), PhaseWork((), 1), 1024, 6 << 10)
+    shape = KernelShape(
+        512, 128, 256, Loads((load,)), PhaseWork((), 1), PhaseWork((), 1), 1024, 6 << 10
+    )
     target = target_named("h200")
     # 512 blocks: two rounds either way, 116 blocks in the last one of three blocks.
     assert stages_by_threads(shape, target) == (3,)

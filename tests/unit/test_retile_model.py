@@ -14,7 +14,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import estimate, stages_of
-from mugraph.passes.costs.work import Load, PhaseWork, Product
+from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.plan import PlanPass, tiles
 from mugraph.passes.mugraph.plan.bounds import Numbers, TiledKernels
 from mugraph.passes.mugraph.plan.choose import space_of
@@ -39,7 +39,9 @@ def weights(blocks: int, iterations: int, threads: int = 256) -> KernelShape:
     )
     loop = PhaseWork((Product(-(-columns // 8) * depth // 16, depth // 16),), 16 * depth)
     after = PhaseWork((), 16 * columns)
-    return KernelShape(blocks, threads, iterations, tiles, loop, after, 32 * columns, 64 * columns)
+    return KernelShape(
+        blocks, threads, iterations, Loads(tiles), loop, after, 32 * columns, 64 * columns
+    )
 
 
 def time_of(shape: KernelShape) -> float:

@@ -9,7 +9,7 @@ from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import Ring, estimate, ring_of
-from mugraph.passes.costs.work import Load, PhaseWork, Product
+from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.plan.choose import space_of, trial_of
 from mugraph.passes.mugraph.plan.partitions import suits_products
 from mugraph.passes.mugraph.plan.shape import shape_under
@@ -114,7 +114,9 @@ def test_blocks_of_a_last_round_are_brought_by_few_multiprocessors() -> None:
     def time(blocks: int) -> float:
         weights = Load(64 * 64 * 2, 5120 * 64 * 2 * blocks, looped=True)
         loop = PhaseWork((product,), 0, sums=32 * 64)
-        shape = KernelShape(blocks, 128, 80, (weights,), loop, PhaseWork((), 0), 32 * 64 * 2, 0)
+        shape = KernelShape(
+            blocks, 128, 80, Loads((weights,)), loop, PhaseWork((), 0), 32 * 64 * 2, 0
+        )
         found = estimate(shape, target)
         assert found is not None
         return found

@@ -9,7 +9,7 @@ from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import estimate
 from mugraph.passes.costs.memory import BOX_WAVEFRONTS, row_cycles
-from mugraph.passes.costs.work import Load, PhaseWork, Product
+from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
@@ -37,7 +37,9 @@ def of_weights(columns: int, depth: int, *, threads: int = 256) -> KernelShape:
     load = Load(2 * columns * depth, 2 * 8192 * 2048, looped=True, row_bytes=2 * depth)
     work = PhaseWork((product,), 0, sums=columns)
     after = PhaseWork((), columns)
-    return KernelShape(2048 // columns, threads, iterations, (load,), work, after, 2 * columns, 0)
+    return KernelShape(
+        2048 // columns, threads, iterations, Loads((load,)), work, after, 2 * columns, 0
+    )
 
 
 def test_threads_load_long_rows_where_bulk_copies_would_leave_them_in_the_same_banks() -> None:
@@ -49,7 +51,7 @@ def test_short_rows_are_estimated_to_take_no_longer() -> None:
     """The rows of a tile are read in each iteration, by whichever copies bring them."""
     shape = of_weights(16, 256)
     (load,) = shape.loads
-    short = shape._replace(loads=(load._replace(row_bytes=128),))
+    short = shape._replace(loads=Loads((load._replace(row_bytes=128),)))
     long_time, short_time = estimate(shape, H200), estimate(short, H200)
     assert long_time is not None and short_time is not None
     assert short_time <= long_time

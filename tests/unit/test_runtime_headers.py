@@ -7,52 +7,26 @@ predicates on any machine that has CUDA's and CUTLASS's headers.
 
 from __future__ import annotations
 
-import os
 import resource
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from fuzz import emulated
+from fuzz.emulated import SELF_TESTS, WARNINGS, precompiled_headers
 
-from mugraph.runtime.toolchain import (
-    ToolchainError,
-    cuda_include_paths,
-    find_cutlass,
-    find_toolchain,
-    runtime_include_paths,
-)
+from mugraph.runtime.toolchain import ToolchainError, find_toolchain
 
-SELF_TESTS = Path(__file__).parents[1] / "gpu" / "runtime"
-EMULATOR = SELF_TESTS / "emulator"
 PROGRAMS = sorted(path.stem for path in SELF_TESTS.glob("*_test.cu"))
 TARGETS = ("sm_80", "sm_90a")
 
 
 @pytest.fixture(scope="module")
-def emulating_compiler(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def emulating_compiler(needs_emulator: None) -> list[str]:
     """The command that compiles a .cu file for the emulator, up to the file and its options."""
-    compiler = shutil.which(os.environ.get("CXX", "g++"))
-    if compiler is None:
-        pytest.skip("no g++ on this machine: the runtime's headers were not emulated")
-    try:
-        system_paths = (find_cutlass(), *cuda_include_paths())
-    except ToolchainError as error:
-        pytest.skip(f"the runtime's headers were not emulated: {error}")
-    command = [compiler, "-x", "c++", "-std=c++17", "-Og", "-Wall", "-Wextra"]
-    command += ["-Wno-unknown-pragmas"]
-    # A misaligned vector access is undefined behaviour, which the sanitizer turns into a failure.
-    command += ["-fsanitize=alignment", "-fno-sanitize-recover=all"]
-    command += [f"-I{path}" for path in (EMULATOR, SELF_TESTS, *runtime_include_paths())]
-    for path in system_paths:
-        command += ["-isystem", str(path)]
-    # What all programs begin with is compiled once.
-    first = tmp_path_factory.mktemp("headers") / "first.h"
-    first.write_text('#include "emulator.h"\n#include "harness.h"\n')
-    compiled = run([*command, "-c", "-x", "c++-header", str(first), "-o", f"{first}.gch"])
-    assert compiled.returncode == 0, compiled.stderr
-    assert compiled.stderr == ""
-    return [*command, "-include", str(first)]
+    header = precompiled_headers()
+    assert header.with_name("warnings.txt").read_text(encoding="utf-8") == ""
+    return [*emulated.emulating_compiler(WARNINGS), "-include", str(header)]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

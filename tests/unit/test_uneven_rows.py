@@ -12,7 +12,7 @@ from mugraph.dialects.tensor_types import without_layout
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import estimate, stages_of
-from mugraph.passes.costs.work import Load, PhaseWork, Product
+from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
 from mugraph.passes.program.fuse_kernels.times import library_time
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
@@ -52,7 +52,7 @@ def kernel(alignment: int) -> KernelShape:
     groups = 128 if alignment == 16 else 0
     product = Product(8 * 8 * 4, 4, group_rows=groups)
     work = PhaseWork((product,), 0, sums=128 * 64)
-    return KernelShape(128, 128, 64, loads, work, PhaseWork((), 128 * 64), 128 * 64 * 2, 0)
+    return KernelShape(128, 128, 64, Loads(loads), work, PhaseWork((), 128 * 64), 128 * 64 * 2, 0)
 
 
 def test_the_less_rows_are_aligned_the_longer_a_kernel_takes() -> None:

@@ -6,6 +6,7 @@ Ours make views, products and rows of tables of convolutions, paddings and indic
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +29,13 @@ KEPT = (
 
 def decompositions() -> dict[Any, Decomposition]:
     """What each operator of ATen is made of, for ``aot_autograd``."""
+    registrations = import_torch()._C._dispatch_get_registrations_for_dispatch_key
+    return dict(_decompositions(frozenset(registrations("CompositeImplicitAutograd"))))
+
+
+@lru_cache(1)
+def _decompositions(_registered: frozenset[str]) -> dict[Any, Decomposition]:
+    """The same, as long as no further operators are registered: torch looks at all of them."""
     aten = import_torch().ops.aten
 
     def operator(name: str) -> Any:

@@ -38,6 +38,7 @@ from mugraph.passes.costs.work import (
     RUN_CONVERSION_ISSUES,
     Held,
     Load,
+    Loads,
     PhaseWork,
     Product,
 )
@@ -325,7 +326,7 @@ class TiledKernel:
             math.prod(partition.grid),
             math.prod(partition.block),
             partition.forloop,
-            tuple(loads),
+            Loads(loads),
             nothing,
             nothing,
             sum(

@@ -18,6 +18,7 @@ from xdsl.ir import BlockArgument
 from mugraph.dialects import tb
 from mugraph.dialects.named_extents import NamedExtent, argument_names, named_extents
 from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.work import Loads
 from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
@@ -91,7 +92,7 @@ def smaller(space: TileSpace, candidate: Candidate, values: Values) -> Shrink:
 
     def shrink(shape: KernelShape) -> KernelShape:
         part = values.called * values.length
-        loads = tuple(
+        loads = Loads(
             load._replace(tensor_bytes=int(load.tensor_bytes * part)) for load in shape.loads
         )
         return shape._replace(blocks=math.prod(grid) * split, iterations=iterations, loads=loads)

@@ -13,7 +13,7 @@ from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.costs.work import Load, PhaseWork
+from mugraph.passes.costs.work import Load, Loads, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
 from mugraph.passes.mugraph.plan.early import ABOUT_ALIKE, brings_weights, takes_few_turns
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
@@ -182,7 +182,7 @@ def combination_time(
             blocks * spread,
             USUAL_THREADS,
             1,
-            (Load(loaded, parts * PART_BYTES * blocks * split, looped=False),),
+            Loads((Load(loaded, parts * PART_BYTES * blocks * split, looped=False),)),
             PhaseWork((), OPERATORS_OF_COMBINATION * own * split),
             after.shared_by(spread) if shared else NO_WORK._replace(elements=own),
             stored_bytes // spread,

@@ -16,10 +16,10 @@ from xdsl.ir.affine import (
 )
 
 from mugraph.dialects import te
-from mugraph.dialects.sched.mappings import coordinate_offsets
+from mugraph.dialects.sched.mappings import coordinate_offsets, swizzled
 from mugraph.dialects.te.points import Points, Rows, evaluate, variable_at
 from mugraph.dialects.te.sizes import size_of
-from mugraph.dialects.tensor_types import layout_of, row_major_strides
+from mugraph.dialects.tensor_types import base_layout, layout_of, row_major_strides
 
 
 def expanded(
@@ -50,8 +50,11 @@ def addresses_of_numbers(type_: te.BufferType, numbers: Rows) -> Rows:
     layout, shape = layout_of(type_), type_.get_shape()
     if layout is None:
         return numbers
-    strides = zip(row_major_strides(shape), shape, strict=True)
-    return coordinate_offsets(layout, [numbers // stride % extent for stride, extent in strides])
+    strides, plain = row_major_strides(shape), base_layout(layout)
+    if (plain.flat_shape, plain.flat_stride) == (shape, strides):
+        return swizzled(layout, numbers % math.prod(shape))
+    indices = [numbers // stride % extent for stride, extent in zip(strides, shape, strict=True)]
+    return coordinate_offsets(layout, indices)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,6 +19,7 @@ from mugraph.dialects.tensor_types import element_bytes_of, row_major_strides
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 from mugraph.passes.texpr.te_map.bands import Band
 from mugraph.passes.texpr.te_map.cost import (
+    BandAccess,
     Counter,
     FloatArray,
     places_of,
@@ -104,21 +105,31 @@ class _Group:
             buffer: np.zeros((len(choices[buffer]), len(chosen), 2)) for buffer in self.shared
         }
         for counter, numbers in self.counters(chosen):
+            known: dict[Hashable, FloatArray] = {}
             for place in self.places[counter.band.loops[0]]:
                 if place.buffer not in tables:
                     continue
                 width = width_of(counter.band, place, counter.batch.deal.vector)
-                plain = addresses_of_numbers(place.type, counter.numbers(place))
-                table = tables[place.buffer]
-                for row, swizzle in enumerate(choices[place.buffer]):
-                    if swizzle is None:
-                        table[row, numbers] += counter.cost(place, plain, width)
-                    elif width > 1 << swizzle.base:
-                        table[row, numbers] = math.inf
-                    else:
-                        moved = swizzled(swizzled_layout(place.type, swizzle), plain)
-                        table[row, numbers] += counter.cost(place, moved, width)
+                kind = (place.kind_of_cost, width)
+                if kind not in known:
+                    known[kind] = _costs(counter, place, width, choices[place.buffer])
+                tables[place.buffer][:, numbers] += known[kind]
         return tables
+
+
+def _costs(
+    counter: Counter, place: BandAccess, width: int, swizzles: Sequence[Swizzle | None]
+) -> FloatArray:
+    """What an access to shared memory costs, ``[swizzle, class, 2]``."""
+    plain = addresses_of_numbers(place.type, counter.numbers(place))
+    costs: FloatArray = np.full((len(swizzles), len(counter.batch.numbers), 2), math.inf)
+    for row, swizzle in enumerate(swizzles):
+        if swizzle is None:
+            costs[row] = counter.cost(place, plain, width)
+        elif width <= 1 << swizzle.base:
+            moved = swizzled(swizzled_layout(place.type, swizzle), plain)
+            costs[row] = counter.cost(place, moved, width)
+    return costs
 
 
 def choose(

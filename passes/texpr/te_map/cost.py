@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -46,6 +46,13 @@ class BandAccess(te.Touch):
     is_direct: bool
     """Whether it stands in the band itself, or under conditions in it, so that neighbours may be
     accessed at once."""
+
+    @property
+    def kind_of_cost(self) -> Hashable:
+        """Accesses of one band and width that are equal in this cost the same."""
+        whole = isinstance(self.op, te.AsmOp)
+        where = (self.type, self.expressions, tuple(self.indices), self.conditions)
+        return *where, self.extents, self.box, self.repeats, whole
 
 
 def places_of(band: Band, spaces: dict[SSAValue, te.Space]) -> list[BandAccess]:

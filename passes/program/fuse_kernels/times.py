@@ -201,13 +201,18 @@ def time_as_written(op: Operation, target: Target) -> float:
 
 
 def sent_time(operators: Iterable[Operation]) -> float:
-    """Nanoseconds between devices of copies for these: of several one is for this device itself.
+    """Nanoseconds of a kernel between devices for copies: one of all those of a tensor stays here.
 
-    What else a kernel does goes on beside that.
+    What else the kernel does goes on beside that.
     """
-    copies = [op for op in operators if isinstance(op, CopyOp) and op.place is not None]
-    sent = sum(bytes_of(op.result.type) for op in copies[len(copies) > 1 :])
-    return 1e3 * sent / links_between(len(copies)).moved_bytes
+    time = 0.0
+    for op in operators:
+        if isinstance(op, CopyOp) and op.place is not None:
+            users = (use.operation for use in op.input.uses)
+            devices = sum(isinstance(user, CopyOp) and user.place is not None for user in users)
+            sent = bytes_of(op.result.type) * max(devices - 1, 1) / devices
+            time += 1e3 * sent / links_between(devices).moved_bytes
+    return LAUNCH_NS + time if time else 0.0
 
 
 def require_cuttable_alone(graph: CustomizedOp, plan: Plan) -> None:

@@ -8,7 +8,8 @@ from fuzz.overlapping import MUTANTS, check_layers, draw_layers
 from thorough import THOROUGH, inputs
 
 from mugraph.dialects import kn
-from mugraph.passes.program.overlap import overlap_collectives
+from mugraph.dialects.sharding import part_of
+from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.orders import check_order
 from mugraph.passes.program.partition.segments import (
@@ -69,9 +70,9 @@ def layers(devices: int) -> str:
     """
 
 
-def overlapping(text: str, *, pushed: bool = False) -> Late:
-    """A program with its products in parts, or with its sums pushed."""
-    return late(parse_text(make_context(), text, "overlap"), overlap=True, pushed=pushed)
+def overlapping(text: str, way: Way | None = None) -> Late:
+    """A program with its products in parts, or with sums in another way."""
+    return late(parse_text(make_context(), text, "overlap"), overlap=True, way=way)
 
 
 def kinds(one: Late, device: int) -> list[str]:
@@ -159,10 +160,10 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("pushed", [False, True])
-def test_late_memory_changes_nothing(name: str, *, pushed: bool) -> None:
-    one = overlapping(PROGRAMS[name], pushed=pushed)
-    assert pushed or any(isinstance(step, Delivery | Fetch) for step in one.steps)
+@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.TWO])
+def test_late_memory_changes_nothing(name: str, way: Way | None) -> None:
+    one = overlapping(PROGRAMS[name], way)
+    assert way is not None or any(isinstance(step, Delivery | Fetch) for step in one.steps)
     assert check_order(one.steps, one.returned, one.program.mesh) == []
     for seed in range(4):
         assert wrong(one, one.events, seed) is None
@@ -206,7 +207,7 @@ def test_parts_that_are_delivered_too_soon_are_a_fault() -> None:
 
 
 def test_what_is_pushed_is_added_up_without_another_exchange() -> None:
-    one = overlapping(PROGRAMS["residual, 2 devices"], pushed=True)
+    one = overlapping(PROGRAMS["residual, 2 devices"], Way.PUSHED)
     assert kinds(one, 0) == ["Segment", "Delivery", "Segment", "Delivery", "Segment"]
     (first, *_) = (step for step in one.steps if isinstance(step, Segment))
     places = [op.place for op in first.module.walk() if isinstance(op, kn.CopyOp)]
@@ -223,9 +224,10 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
     operators = [*function.body.block.ops]
     if any(isinstance(op, kn.CombiningOp | kn.AllGatherOp) for op in operators):
         return "not"
-    if any(isinstance(op, kn.CopyOp) and op.place is not None for op in operators):
-        return "pushed"
-    return "in parts"
+    pushed = any(isinstance(op, kn.CopyOp) and op.place is not None for op in operators)
+    if any(part_of(op) is not None for op in operators):
+        return "in two" if pushed else "in parts"
+    return "pushed"
 
 
 def test_products_overlap_as_takes_the_least_time() -> None:
@@ -239,7 +241,7 @@ def test_products_overlap_as_takes_the_least_time() -> None:
         (2, 16, 28672, "pushed"),
         (4, 1024, 28672, "pushed"),
         # All summands of all devices take longer on the links than the product.
-        (4, 4096, 8192, "in parts"),
+        (4, 4096, 8192, "in two"),
     ):
         assert overlaps("all-reduce", devices, rows, depth, 8192) == way
 

@@ -66,6 +66,16 @@ def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
     return time + links.start + links.launch * launches
 
 
+def time_sent(value: SSAValue, devices: int) -> float:
+    """Microseconds that a kernel takes to store a device's part of a tensor at all others, too.
+
+    Behind one meeting they may read it.
+    """
+    links = links_between(devices)
+    sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
+    return links.launch + sent - WITHOUT_ANSWER
+
+
 def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:
     """Microseconds that it takes to compute in parts as they arrive, against the products alone.
 

@@ -119,7 +119,7 @@ def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Itera
     fetched = joined if users is None else begun
     yield Plan(Way.PARTS, time + fetched, lambda: fetch(op, given(), dim, users))
     if can_be_joined(op, dim):
-        sent = time_sent(op.result, op.devices)
+        sent = time_sent(op.result, op.devices, target)
         yield Plan(Way.TWO, time + sent, lambda: push_part(op, given(), dim))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn
@@ -17,8 +18,8 @@ from mugraph.passes.program.overlap.cuts import Chain, kernel_of
 from mugraph.passes.program.use_peers import meetings_of, shares_a_kernel
 from mugraph.passes.targets import Target
 
-TILE = 128
-"""The extent of the tiles in which products are computed: those of fewer rows take as long."""
+TILE, WIDE_TILE = 128, 256
+"""The extents of tiles in which products are computed: those of fewer rows take as long."""
 
 
 WITHOUT_ANSWER = 1.5
@@ -55,25 +56,43 @@ def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
     loaded = [operand for maker in makers for operand in maker.operands]
     made = max(product_time(makers, target), least_time(loaded, [op.input], target)) / 1e3
     others = own * (op.devices - 1) / links.moved_bytes
-    time = others - WITHOUT_ANSWER
+    time = _beside(made, others, _rounds(op.input, target)) - made - WITHOUT_ANSWER
     if makers:
-        time = max(made, others) - made - WITHOUT_ANSWER
         time += OWN_KERNEL * product_time(makers, target) / 1e3
     launches = meetings_of(op) + (not makers)
     if op.combination is not None:
         launches += not shares_a_kernel(op.result)
         time += device_ns(own * op.devices, target) / 1e3
+    else:
+        time += _time_returned(op.result, target)
     return time + links.start + links.launch * launches
 
 
-def time_sent(value: SSAValue, devices: int) -> float:
+def _time_returned(value: SSAValue, target: Target) -> float:
+    """Microseconds of the copy of a result that lies where the next call writes."""
+    is_returned = any(isinstance(use.operation, ReturnOp) for use in value.uses)
+    return device_ns(2 * _bytes(value), target) / 1e3 if is_returned else 0.0
+
+
+def _rounds(value: SSAValue, target: Target) -> int:
+    """How many tiles of a product the busiest multiprocessor computes one after the other."""
+    tiles = math.prod(shape_of(value.type)) / (TILE * WIDE_TILE)
+    return math.ceil(tiles / target.multiprocessors)
+
+
+def _beside(made: float, sent: float, rounds: int) -> float:
+    """What products take that go in rounds, and are sent: each round beside the next one."""
+    return (made + sent + (rounds - 1) * max(made, sent)) / rounds
+
+
+def time_sent(value: SSAValue, devices: int, target: Target) -> float:
     """Microseconds that a kernel takes to store a device's part of a tensor at all others, too.
 
     Behind one meeting they may read it.
     """
     links = links_between(devices)
     sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
-    return links.launch + sent - WITHOUT_ANSWER
+    return links.launch + sent - WITHOUT_ANSWER + _time_returned(value, target)
 
 
 def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:

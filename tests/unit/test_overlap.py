@@ -8,7 +8,8 @@ from fuzz.overlapping import MUTANTS, check_layers, draw_layers
 from thorough import THOROUGH, inputs
 
 from mugraph.dialects import kn
-from mugraph.dialects.sharding import part_of
+from mugraph.dialects.sharding import device_program, part_of
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.orders import check_order
@@ -20,6 +21,7 @@ from mugraph.passes.program.partition.segments import (
     Meeting,
     Segment,
     Step,
+    segments_of,
 )
 from mugraph.passes.program.partition.turns import turns_of
 from mugraph.passes.targets import target_named
@@ -212,6 +214,26 @@ def test_what_is_pushed_is_added_up_without_another_exchange() -> None:
     (first, *_) = (step for step in one.steps if isinstance(step, Segment))
     places = [op.place for op in first.module.walk() if isinstance(op, kn.CopyOp)]
     assert [place.value.data for place in places if place is not None] == [0, 1]
+
+
+@pytest.mark.parametrize("rows", [1024, 4096])
+def test_a_large_product_for_four_devices_is_one_kernel_of_wide_tiles(rows: int) -> None:
+    text = product("all-reduce", 4, rows, 8192, 8192).replace("xf32>", "xbf16>")
+    module = parse_text(make_context(), text, "product")
+    PartitionPass().apply(make_context(), module)
+    function = only_function(module)
+    target = target_named("h200")
+    overlap_collectives(function, target, everywhere=True, way=Way.PUSHED)
+    program = device_program(function)
+    assert program is not None
+    first = next(step for step in segments_of(program) if isinstance(step, Segment))
+    for step in compile_pipeline("h200"):
+        step.apply(make_context(), first.module)
+        if step.name == "plan":
+            break
+    (kernel,) = (op for op in first.module.walk() if isinstance(op, kn.CustomizedOp))
+    assert len(kernel.results) == 4
+    assert kernel.decided.grid == (8192 // 256, rows // 128, 1)
 
 
 def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int) -> str:

@@ -35,7 +35,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     without_layout,
 )
-from mugraph.passes.costs.devices import links_between
+from mugraph.passes.costs.devices import links_between, sent_beside
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import ITERATION_CYCLES, WARP_CYCLES
@@ -241,10 +241,11 @@ def time_of_sender(graph: CustomizedOp, sent: float, target: Target) -> float:
     behind them, so that it is decided here whether there is one.
     """
     in_two = time_of_kernel(graph, target) + sent
-    in_one = max(_time_as_it_lies(graph, target, Plan(split_k=1)), sent)
-    if in_one <= in_two:
+    alone = _time_as_it_lies(graph, target, Plan(split_k=1))
+    if max(alone, sent) <= in_two:
         graph.decided = Plan(split_k=1)
-    return min(in_one, in_two)
+        return sent_beside(alone, sent, graph.results[0], target)
+    return in_two
 
 
 class Padding(NamedTuple):

@@ -11,16 +11,12 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.device_cuts import DeviceCut
 from mugraph.dialects.tensor_types import bytes_of, shape_of
-from mugraph.passes.costs.devices import links_between
+from mugraph.passes.costs.devices import TILE, links_between, sent_beside
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
 from mugraph.passes.program.overlap.cuts import Chain, kernel_of
 from mugraph.passes.program.use_peers import meetings_of, shares_a_kernel
 from mugraph.passes.targets import Target
-
-TILE, WIDE_TILE = 128, 256
-"""The extents of tiles in which products are computed: those of fewer rows take as long."""
-
 
 WITHOUT_ANSWER = 1.5
 """Microseconds that stores at other devices begin sooner with than loads from them."""
@@ -56,7 +52,7 @@ def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
     loaded = [operand for maker in makers for operand in maker.operands]
     made = max(product_time(makers, target), least_time(loaded, [op.input], target)) / 1e3
     others = own * (op.devices - 1) / links.moved_bytes
-    time = _beside(made, others, _rounds(op.input, target)) - made - WITHOUT_ANSWER
+    time = sent_beside(made, others, op.input, target) - made - WITHOUT_ANSWER
     if makers:
         time += OWN_KERNEL * product_time(makers, target) / 1e3
     launches = meetings_of(op) + (not makers)
@@ -72,17 +68,6 @@ def _time_returned(value: SSAValue, target: Target) -> float:
     """Microseconds of the copy of a result that lies where the next call writes."""
     is_returned = any(isinstance(use.operation, ReturnOp) for use in value.uses)
     return device_ns(2 * _bytes(value), target) / 1e3 if is_returned else 0.0
-
-
-def _rounds(value: SSAValue, target: Target) -> int:
-    """How many tiles of a product the busiest multiprocessor computes one after the other."""
-    tiles = math.prod(shape_of(value.type)) / (TILE * WIDE_TILE)
-    return math.ceil(tiles / target.multiprocessors)
-
-
-def _beside(made: float, sent: float, rounds: int) -> float:
-    """What products take that go in rounds, and are sent: each round beside the next one."""
-    return (made + sent + (rounds - 1) * max(made, sent)) / rounds
 
 
 def time_sent(value: SSAValue, devices: int, target: Target) -> float:

@@ -170,7 +170,7 @@ def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
     overlapping = made(OverlapCollectivesPass(everywhere=True))
     rows = program.m if isinstance(program, Product) else program.rows
     in_parts = isinstance(program, Product) or program.inner > 0
-    pushed = made(OverlapCollectivesPass(everywhere=True, pushed=True))
+    pushed = made(OverlapCollectivesPass(everywhere=True, way="pushed"))
     if str(pushed) != str(found[LIBRARY]):
         found[PUSHED] = pushed
     if in_parts and rows > FEW_ROWS and str(overlapping) not in map(str, found.values()):

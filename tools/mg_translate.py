@@ -6,9 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mugraph.reading import read_text
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, atomic_output, run_tool
+
+if TYPE_CHECKING:
+    from mugraph.dialects.sharding import Mesh
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,6 +41,11 @@ def _parser() -> argparse.ArgumentParser:
         help="the file's generation, where its data types do not tell, or the one to write "
         "(default 3): 1 was written until February 2025, 2 until June 2025, 3 since",
     )
+    parser.add_argument(
+        "--mesh",
+        metavar="N",
+        help="how many GPUs an imported graph is for, such as 4 or 2x2: Mirage does not write it",
+    )
     parser.add_argument("-o", "--output-file", metavar="FILE", help="write here, not to stdout")
     return parser
 
@@ -45,8 +54,8 @@ def _main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     path: str | None = options.import_mirage
     if options.export_mirage is not None:
-        if path is not None or options.index is not None:
-            raise ToolError("--export-mirage goes with neither --import-mirage nor --index.")
+        if path is not None or options.index is not None or options.mesh is not None:
+            raise ToolError("--export-mirage goes with none of --import-mirage, --index, --mesh.")
         _write(_export(options.export_mirage, options.generation), options.output_file)
         return 0
     if path is None:
@@ -59,12 +68,27 @@ def _main(arguments: Sequence[str]) -> int:
     symbol = "mugraph" if path == "-" else os.path.splitext(os.path.basename(path))[0]
     text = read_text(path)
     module, notes = import_mirage(
-        text, options.index, options.generation, file_name=name, symbol=symbol
+        text,
+        options.index,
+        options.generation,
+        file_name=name,
+        symbol=symbol,
+        mesh=None if options.mesh is None else _mesh(options.mesh),
     )
     for note in notes:
         print(f"mg-translate: note: {note}", file=sys.stderr)
     _write(str(module) + "\n", options.output_file)
     return 0
+
+
+def _mesh(given: str) -> Mesh:
+    """The GPUs that are given as numbers with an x between them."""
+    from mugraph.dialects.sharding import Mesh
+
+    extents = given.split("x")
+    if len(extents) > 3 or not all(each.isdecimal() and int(each) > 0 for each in extents):
+        raise ToolError(f"--mesh {given} is no number of GPUs; write 4, or 2x2 for two axes.")
+    return Mesh(tuple(map(int, extents)))
 
 
 def _export(path: str, generation: int | None) -> str:

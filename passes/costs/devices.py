@@ -13,6 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from xdsl.ir import SSAValue
+
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.targets import Target
+
 SHORT = 2**21
 """What is loaded beyond so many bytes comes at the link's pace."""
 MOST_LOADED = 2**24
@@ -111,6 +116,20 @@ class Loads(NamedTuple):
         return links.start + self.launches * links.launch + loading
 
 
+TILE, WIDE_TILE = 128, 256
+"""The extents of tiles in which products are computed: those of fewer rows take as long."""
+
+
+def sent_beside(made: float, sent: float, result: SSAValue, target: Target) -> float:
+    """The time of a product that is sent, by that of both: each round of tiles beside the next.
+
+    So what is behind the last one is all of it where each multiprocessor has one tile.
+    """
+    tiles = math.prod(shape_of(result.type)) / (TILE * WIDE_TILE)
+    rounds = math.ceil(tiles / target.multiprocessors)
+    return (made + sent + (rounds - 1) * max(made, sent)) / rounds
+
+
 def library_microseconds(devices: int, sent: int) -> float:
     """What a collective of the library takes in which each of the devices sends so many bytes."""
     return _between(links_between(devices).library, sent)
@@ -123,4 +142,4 @@ def _between(points: Sequence[tuple[int, float]], size: int) -> float:
     return max(points[0][1], fast + (slow - fast) * (size - low) / (high - low))
 
 
-__all__ = ["Links", "Loads", "library_microseconds", "links_between"]
+__all__ = ["TILE", "Links", "Loads", "library_microseconds", "links_between", "sent_beside"]

@@ -37,6 +37,13 @@ class KernelShape(NamedTuple):
     """What threads hold where there is no product, and one iteration."""
     masks_ends: bool = False
     """Whether its last iteration has fewer elements than others, which a mask of its own says."""
+    stored_again: int = 0
+    """Bytes of what is stored of tiles that are stored already, for other devices."""
+
+    @property
+    def result_bytes(self) -> int:
+        """The tiles that a block stores, each of which leaves through one buffer."""
+        return self.stored_bytes - self.stored_again
 
     def held_registers(self, target: Target) -> int | None:
         """Registers of a thread that holds its part of all tiles; ``None`` where it cannot."""

@@ -212,8 +212,8 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
     kept = 1 if shape.loop.runs_ahead(shape.threads, target) else 0
     fixed = shape.fixed_bytes(target.warp_size)
     # Sums in fp32 leave through buffers that are there before the stages are chosen.
-    in_parts = shape.stored_bytes >= REGISTER_BYTES * shape.loop.sums > 0
-    fixed += shape.stored_bytes if in_parts else 0
+    in_parts = shape.result_bytes >= REGISTER_BYTES * shape.loop.sums > 0
+    fixed += shape.result_bytes if in_parts else 0
     for resident in range(_groups_that_share(shape, target), 0, -1):
         share = _share_of(resident, target)
         flight = bytes_in_flight(new, shape.blocks, resident, target)
@@ -226,11 +226,11 @@ def ring_of(shape: KernelShape, target: Target) -> Ring | None:
         return None
     if not kept or shape.blocks <= resident * target.multiprocessors:
         return Ring(stages, kept, resident, goes_on=False)
-    beside = fixed if in_parts else shape.stored_bytes // 2
+    beside = fixed if in_parts else shape.result_bytes // 2
     beside_rings = min(most, int((share - beside) // loop_bytes))
     goes_on = beside_rings >= stages or can_alternate(shape, target)
     stages = max(stages, beside_rings)
-    fits = in_parts or stages * loop_bytes + shape.stored_bytes <= share
+    fits = in_parts or stages * loop_bytes + shape.result_bytes <= share
     waits = bool(shape.after.elements) and goes_on and not (fits or can_alternate(shape, target))
     return Ring(stages, kept, resident, goes_on, waits)
 
@@ -242,7 +242,7 @@ def can_alternate(shape: KernelShape, target: Target) -> bool:
     half the depth 50.
     """
     stages = min(LEAST_STAGES, shape.iterations)
-    room = target.shared_memory_per_block - 2 * shape.stored_bytes
+    room = target.shared_memory_per_block - 2 * shape.result_bytes
     return shape.threads == GROUP_THREADS and stages * shape.loop_bytes <= room
 
 

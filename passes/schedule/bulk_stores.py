@@ -6,7 +6,7 @@ threads write the tile to shared memory, and one of them starts the copy, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -49,7 +49,7 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.passes.options import refuse
-from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
+from mugraph.passes.schedule.lower_threadblock.write_back import WriteBack, write_back_through
 from mugraph.passes.schedule.plan_stensor_memory import (
     blocks_that_share,
     certified_plan,
@@ -86,13 +86,17 @@ class Result(NamedTuple):
         return isinstance(self.op, sched.StoreOp)
 
     @property
+    def detour(self) -> WriteBack | None:
+        """The buffer that a fragment is only stored to so that it is copied to the tile."""
+        buffer = self.op.source.owner
+        return write_back_through(buffer) if isinstance(buffer, sched.AllocOp) else None
+
+    @property
     def from_registers(self) -> sched.StoreOp | None:
         """What stores a fragment: to the tile, or to a buffer that is only copied to it."""
         if isinstance(self.op, sched.StoreOp):
             return self.op
-        buffer = self.op.source.owner
-        detour = write_back_through(buffer) if isinstance(buffer, sched.AllocOp) else None
-        return None if detour is None else detour.store
+        return None if self.detour is None else self.detour.store
 
     def vectors(self) -> float:
         """How many vectors of 16 bytes each thread would write."""
@@ -210,7 +214,8 @@ def choose_results(
     if stores == "threads":
         return []
     if goes_on:
-        return [i for i, result in enumerate(results) if result.from_registers is not None]
+        of_op: dict[Operation, Result] = {result.op: result for result in results}
+        return [i for i, result in enumerate(results) if _leaves_registers(result, of_op)]
     if stores == "tma":
         return list(range(len(results)))
     return [
@@ -218,6 +223,14 @@ def choose_results(
         for i, result in enumerate(results)
         if is_fed and not result.is_in_registers and result.vectors() >= MIN_VECTORS
     ]
+
+
+def _leaves_registers(result: Result, results: Mapping[Operation, Result]) -> bool:
+    """Whether a fragment can leave through one buffer to all tensors that it is stored in."""
+    if (detour := result.detour) is None:
+        return result.is_in_registers
+    others = [results.get(copy) for copy in detour.copies]
+    return all(other is not None and other.layouts == result.layouts for other in others)
 
 
 def with_bulk_store(result: Result, *, behind_barrier: bool = False, parts: int = 1) -> None:
@@ -236,11 +249,11 @@ def with_bulk_store(result: Result, *, behind_barrier: bool = False, parts: int 
     erased: list[Operation] = [op]
     store = result.from_registers
     if store is not None and (goes_on or store is op):
-        if isinstance(op, sched.CopyOp):
-            # The buffer between the fragment and the copy goes, too.
-            between = op.source.owner
-            assert isinstance(between, sched.AllocOp)
-            erased += [store, between]
+        tiles = [result.tile]
+        if (detour := result.detour) is not None:
+            # The buffer between the fragment and the copies goes, too.
+            tiles = [copy.destination for copy in detour.copies]
+            erased = [*detour.copies, store, detour.buffer]
         *rows, columns = shape_of(store.source.type)
         columns //= parts
         buffer = _new_buffer(result, (*rows, columns))
@@ -250,8 +263,8 @@ def with_bulk_store(result: Result, *, behind_barrier: bool = False, parts: int 
             steps += [] if is_free and not behind_barrier else [sched.BarrierOp()]
             at = [*[0] * len(rows), number * columns] if parts > 1 else None
             write = sched.StoreOp(store.source, buffer.result, epilogue_of(store), origin=at)
-            copy = sched.BulkCopyOp(buffer.result, result.tile, at=at)
-            steps += [write, sched.ProxyFenceOp(), sched.BarrierOp(), copy]
+            steps += [write, sched.ProxyFenceOp(), sched.BarrierOp()]
+            steps += [sched.BulkCopyOp(buffer.result, tile, at=at) for tile in tiles]
     else:
         assert isinstance(op, sched.CopyOp)
         steps = [*_publish(op), sched.BulkCopyOp(op.source, result.tile)]
@@ -380,7 +393,7 @@ class BulkStoresPass(ModulePass):
     (``sched.store``) leave so, too, through a buffer, with one barrier more where it only fits
     in the place of what was read before; with ``stores = threads`` nothing does.
     Of kernels with persistent blocks (``--persist-blocks``) it is what leaves from registers: the
-    copy runs beside the loop of the next work tile.  Where
+    copy runs beside the loop of the next work tile, or several do, for several devices.  Where
     a buffer of the tile does not fit beside the rings, halves of the columns leave one after the
     other through a buffer of half the tile (``sched.store %o from [0, 128] to %o_shared``,
     ``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).

@@ -14,7 +14,7 @@ from fuzz.late_devices import LateDevices
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.program.overlap import overlap_collectives
+from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.meetings import with_meetings
 from mugraph.passes.program.partition.orders import (
@@ -58,16 +58,16 @@ class Late(NamedTuple):
         return all(isinstance(step, kn.AllSliceOp) for step in collectives)
 
 
-def late(module: ModuleOp, *, overlap: bool = False, pushed: bool = False) -> Late:
+def late(module: ModuleOp, *, overlap: bool = False, way: Way | None = None) -> Late:
     """A program with its collectives as loads from other devices, partitioned where it is not.
 
-    With ``overlap`` products are computed in parts, where they can be, or sums are ``pushed``.
+    With ``overlap`` products are computed in parts, where they can be, or overlap in one way.
     """
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
     if overlap:
-        overlap_collectives(function, target_named("h200"), everywhere=True, pushed=pushed)
+        overlap_collectives(function, target_named("h200"), everywhere=True, way=way)
     use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)

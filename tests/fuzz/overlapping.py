@@ -19,6 +19,7 @@ import numpy as np
 from fuzz.late import Late, check_mutants, late, wrong
 from fuzz.partitioned import proof_of
 from mugraph.dialects.sharding import part_of
+from mugraph.passes.program.overlap import Way
 from mugraph.passes.program.partition.orders import check_order
 from mugraph.reading import make_context, parse_text
 
@@ -92,13 +93,16 @@ func.func @f({", ".join(arguments)})
 """
 
 
+WAYS = (Way.PUSHED, None, Way.TWO)
+
+
 def check_layers(text: str, seed: int) -> tuple[Late, str]:
     """A program with products in parts, and how it was shown to be the same; or what is wrong.
 
-    With even seeds sums are pushed.  Raises ``AssertionError``.
+    Of three seeds sums are pushed with one, and in two with one.  Raises ``AssertionError``.
     """
     before = parse_text(make_context(), text, "layers")
-    one = late(before.clone(), overlap=True, pushed=seed % 2 == 0)
+    one = late(before.clone(), overlap=True, way=WAYS[seed % 3])
     faults = check_order(one.steps, one.returned, one.program.mesh)
     assert not faults, faults[0]
     difference = wrong(one, one.events, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,16 @@ def compiled_by(text: str, **options: object) -> Compiled:
     return Compiled(case, module, print_module(module))
 
 
+def for_two_devices(text: str) -> str:
+    """A µGraph whose one result is stored twice."""
+    (type_,) = re.findall(r"return %y : (.*)", text)
+    text = re.sub(
+        r"( *tb\.output .*\n)", r"\1\1", text.replace(f") -> {type_}", f") -> ({type_}, {type_})")
+    )
+    text = text.replace("%y = ", "%y, %z = ")
+    return text.replace(f"return %y : {type_}", f"return %y, %z : {type_}, {type_}")
+
+
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Compiled]:
     stored = compiled_by(product(32, 32, 128, blocks=2, loop=4), stores="tma")
@@ -41,6 +52,12 @@ def compiled() -> dict[str, Compiled]:
         "halves": compiled_by(product(64, 64, 256, blocks=3, loop=7), stages=(5,), blocks=2),
         "halves of a sum": compiled_by(
             ROW.with_name("wide-residual.mlir").read_text(encoding="utf-8"), blocks=4
+        ),
+        "for two devices": compiled_by(
+            for_two_devices(product(64, 64, 64, blocks=4, loop=5)), stages=(3,), blocks=1
+        ),
+        "halves for two devices": compiled_by(
+            for_two_devices(product(64, 64, 256, blocks=3, loop=7)), stages=(5,), blocks=2
         ),
         # Three blocks are no whole clusters.
         "persistent clusters": compiled_by(
@@ -62,6 +79,8 @@ PRINTED = {
     "persistent": "place += 1, before += 5",
     "cluster": "mugraph::bulk_multicast<2>(",
     "halves": "mugraph::bulk_store(",
+    "for two devices": "place += 1, before += 5",
+    "halves for two devices": "::store_columns<",
     "halves of a sum": "::store_columns<",
     "persistent clusters": "place += 2, before += 5",
 }
@@ -77,6 +96,9 @@ def test_bulk_copies_bring_results_to_device_memory(
 
 
 def test_so_many_copies_bring_a_tile(compiled: dict[str, Compiled]) -> None:
+    # One buffer leaves for both devices.
+    assert compiled["for two devices"].cuda.count("mugraph::bulk_store(") == 2
+    assert compiled["for two devices"].cuda.count("mugraph::wait_bulk_stores();") == 2
     # The tile is wider than a swizzled row; and then it leaves in two halves.
     for name, stores in (("stored", 2), ("halves", 4), ("halves of a sum", 4)):
         assert compiled[name].cuda.count("mugraph::bulk_store(") == stores

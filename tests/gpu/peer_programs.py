@@ -95,7 +95,7 @@ def layered(layers: int, mesh: Any, *, pushed: bool) -> Case:
     only_function(module).attributes[MESH] = mesh_attribute(Mesh((distributed.get_world_size(),)))
     PartitionPass().apply(make_context(), module)
     if pushed:
-        OverlapCollectivesPass(everywhere=True, pushed=True).apply(make_context(), module)
+        OverlapCollectivesPass(everywhere=True, way="pushed").apply(make_context(), module)
     else:
         UsePeersPass(everywhere=True).apply(make_context(), module)
     assert any(isinstance(op, kn.PeerOp) for op in module.walk()) != pushed

@@ -253,8 +253,20 @@ func.func @f(%x: tensor<1x1x1x2x4xf16>) -> tensor<1x1x1x2x4xf16> {
 func.func @f(%x: tensor<2x4xf16>) -> tensor<2x4xf16> attributes {mugraph.mesh = [2]} {
   %r = kn.exp %x : tensor<2x4xf16> -> tensor<2x4xf16>
   func.return %r : tensor<2x4xf16>
-}""": "'func.func' @f: it is for several devices (mugraph.mesh); Mirage's format does not hold how "
-    "many GPUs a graph has. Export the program of one device.",
+}""": "'func.func' @f: it is of whole tensors; Mirage's format has the program of each GPU. Run "
+    "--partition first.",
+    """
+func.func @f(%x: tensor<2x4xf16>) -> tensor<2x4xf16>
+    attributes {mugraph.mesh = [2, 2], mugraph.per_device} {
+  %r = kn.all_reduce %x axes [1] : tensor<2x4xf16> -> tensor<2x4xf16>
+  func.return %r : tensor<2x4xf16>
+}""": "'kn.all_reduce' %r: it is along some axes of the mesh; Mirage's format has sums over all "
+    "GPUs.",
+    """
+func.func @f(%x: tensor<2x4xf16> {mugraph.sharding = #kn.sharding<[[1, 0]]>}) -> tensor<2x4xf16>
+    attributes {mugraph.mesh = [2, 2], mugraph.per_device} {
+  func.return %x : tensor<2x4xf16>
+}""": "'func.func' @f: argument 0 lies as [[1, 0], []], which Mirage's maps of GPUs cannot say.",
     """
 func.func @f(%x: tensor<2x4xf16>) -> tensor<2x4xf16> {
   %a = kn.exp %x : tensor<2x4xf16> -> tensor<2x4xf16, #cute.layout<(2,4):(1,2)>>

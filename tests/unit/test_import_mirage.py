@@ -357,15 +357,13 @@ BODY = (2, "bgraph", "operators")
         ),
         (
             setting(0, "input_map", "y", to=0),
-            "operator 0 (kn_input_op), input_map: tensors sharded over several GPUs are not "
-            "supported, since the file does not say how many there are; import the graph without "
-            "maps, and write mugraph.sharding.",
+            "operator 0 (kn_input_op), input_map: this tensor is cut over several GPUs, and the "
+            "file does not say how many there are; give --mesh, such as 4 or 2x2.",
         ),
         (
             setting(3, "output_map", "x", to=1),
-            "operator 3 (kn_output_op), output_map: tensors sharded over several GPUs are not "
-            "supported, since the file does not say how many there are; import the graph without "
-            "maps, and write mugraph.sharding.",
+            "operator 3 (kn_output_op), output_map: this tensor is cut over several GPUs, and the "
+            "file does not say how many there are; give --mesh, such as 4 or 2x2.",
         ),
         (
             setting(0, "input_strides", to=[64]),

@@ -8,7 +8,9 @@ from fuzz.overlapping import MUTANTS, check_layers, draw_layers
 from thorough import THOROUGH, inputs
 
 from mugraph.dialects import kn
-from mugraph.passes.program.overlap import overlap_collectives
+from mugraph.dialects.sharding import device_program, part_of
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.orders import check_order
 from mugraph.passes.program.partition.segments import (
@@ -19,6 +21,7 @@ from mugraph.passes.program.partition.segments import (
     Meeting,
     Segment,
     Step,
+    segments_of,
 )
 from mugraph.passes.program.partition.turns import turns_of
 from mugraph.passes.targets import target_named
@@ -69,9 +72,9 @@ def layers(devices: int) -> str:
     """
 
 
-def overlapping(text: str, *, pushed: bool = False) -> Late:
-    """A program with its products in parts, or with its sums pushed."""
-    return late(parse_text(make_context(), text, "overlap"), overlap=True, pushed=pushed)
+def overlapping(text: str, way: Way | None = None) -> Late:
+    """A program with its products in parts, or with sums in another way."""
+    return late(parse_text(make_context(), text, "overlap"), overlap=True, way=way)
 
 
 def kinds(one: Late, device: int) -> list[str]:
@@ -159,10 +162,10 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("pushed", [False, True])
-def test_late_memory_changes_nothing(name: str, *, pushed: bool) -> None:
-    one = overlapping(PROGRAMS[name], pushed=pushed)
-    assert pushed or any(isinstance(step, Delivery | Fetch) for step in one.steps)
+@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.TWO])
+def test_late_memory_changes_nothing(name: str, way: Way | None) -> None:
+    one = overlapping(PROGRAMS[name], way)
+    assert way is not None or any(isinstance(step, Delivery | Fetch) for step in one.steps)
     assert check_order(one.steps, one.returned, one.program.mesh) == []
     for seed in range(4):
         assert wrong(one, one.events, seed) is None
@@ -206,11 +209,31 @@ def test_parts_that_are_delivered_too_soon_are_a_fault() -> None:
 
 
 def test_what_is_pushed_is_added_up_without_another_exchange() -> None:
-    one = overlapping(PROGRAMS["residual, 2 devices"], pushed=True)
+    one = overlapping(PROGRAMS["residual, 2 devices"], Way.PUSHED)
     assert kinds(one, 0) == ["Segment", "Delivery", "Segment", "Delivery", "Segment"]
     (first, *_) = (step for step in one.steps if isinstance(step, Segment))
     places = [op.place for op in first.module.walk() if isinstance(op, kn.CopyOp)]
     assert [place.value.data for place in places if place is not None] == [0, 1]
+
+
+@pytest.mark.parametrize("rows", [1024, 4096])
+def test_a_large_product_for_four_devices_is_one_kernel_of_wide_tiles(rows: int) -> None:
+    text = product("all-reduce", 4, rows, 8192, 8192).replace("xf32>", "xbf16>")
+    module = parse_text(make_context(), text, "product")
+    PartitionPass().apply(make_context(), module)
+    function = only_function(module)
+    target = target_named("h200")
+    overlap_collectives(function, target, everywhere=True, way=Way.PUSHED)
+    program = device_program(function)
+    assert program is not None
+    first = next(step for step in segments_of(program) if isinstance(step, Segment))
+    for step in compile_pipeline("h200"):
+        step.apply(make_context(), first.module)
+        if step.name == "plan":
+            break
+    (kernel,) = (op for op in first.module.walk() if isinstance(op, kn.CustomizedOp))
+    assert len(kernel.results) == 4
+    assert kernel.decided.grid == (8192 // 256, rows // 128, 1)
 
 
 def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int) -> str:
@@ -219,13 +242,14 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
     module = parse_text(make_context(), text, "product")
     PartitionPass().apply(make_context(), module)
     function = only_function(module)
-    overlap_collectives(function, target_named("h100"))
+    overlap_collectives(function, target_named("h200"))
     operators = [*function.body.block.ops]
     if any(isinstance(op, kn.CombiningOp | kn.AllGatherOp) for op in operators):
         return "not"
-    if any(isinstance(op, kn.CopyOp) and op.place is not None for op in operators):
-        return "pushed"
-    return "in parts"
+    pushed = any(isinstance(op, kn.CopyOp) and op.place is not None for op in operators)
+    if any(part_of(op) is not None for op in operators):
+        return "in two" if pushed else "in parts"
+    return "pushed"
 
 
 def test_products_overlap_as_takes_the_least_time() -> None:
@@ -237,8 +261,11 @@ def test_products_overlap_as_takes_the_least_time() -> None:
     for devices, rows, depth, way in (
         (2, 4096, 28672, "pushed"),
         (2, 16, 28672, "pushed"),
-        (4, 1024, 28672, "pushed"),
+        (4, 16, 28672, "pushed"),
+        # Blocks of few tiles send the last ones behind the product.
+        (4, 1024, 28672, "in two"),
         # All summands of all devices take longer on the links than the product.
+        # What is returned is copied out of the memory that is written again.
         (4, 4096, 8192, "in parts"),
     ):
         assert overlaps("all-reduce", devices, rows, depth, 8192) == way

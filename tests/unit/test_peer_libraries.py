@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -64,6 +65,15 @@ func.func @both(%x: tensor<4x8xf32>) -> (tensor<4x8xf32> {mugraph.sharding = #kn
   func.return %s : tensor<4x8xf32>
 }
 """
+ALONE = """
+#include <mugraph/meet.h>
+int main() {
+  unsigned flags[2][2] = {}, met = 0;
+  unsigned* const of[] = {flags[0], flags[1]};
+  mugraph::meet(mugraph::overlapping(nullptr), of, 2, 1, &met, 50'000'000, 3);
+}
+"""
+"""A device that nobody meets."""
 CALLS = 3
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "several_gpus"
 
@@ -117,6 +127,19 @@ def test_the_example_in_cpp_compiles(tmp_path: Path) -> None:
     command = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *includes]
     done = subprocess.run([*command, str(EXAMPLE / "peers.cpp")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_device_that_waits_too_long_says_for_whom(needs_emulator: None, tmp_path: Path) -> None:
+    unit, program = tmp_path / "alone.cu", tmp_path / "alone"
+    unit.write_text(with_emulated_memory(ALONE), encoding="utf-8")
+    command = [*emulating_compiler(), "-include", str(precompiled_headers())]
+    subprocess.run([*command, str(unit), "-o", str(program)], check=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == -signal.SIGABRT
+    assert done.stdout == (
+        "mugraph: in meeting 3 of its program the device at place 1 waits for the one at place 0, "
+        "which has met 0 of 1 times.\n"
+    )
 
 
 def built(sources: Sources, devices: int, folder: Path) -> Path:

@@ -17,7 +17,13 @@ from mugraph.dialects.alignment import (
     argument_alignment,
     result_alignment,
 )
-from mugraph.dialects.sharding import MESH
+from mugraph.dialects.sharding import (
+    Mesh,
+    argument_shardings,
+    is_per_device,
+    mesh_of,
+    result_shardings,
+)
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.cuda import only_function
 from mugraph.tools.export_mirage.operators import operator_record
@@ -32,8 +38,9 @@ from mugraph.tools.export_mirage.records import (
     xyz,
 )
 from mugraph.tools.export_mirage.threadblock import customized_record
+from mugraph.tools.import_mirage.devices import GPU_DIM, NOT_SHARDED, map_of
 from mugraph.tools.import_mirage.generations import LATEST
-from mugraph.tools.import_mirage.importer import FREE_STRIDES, NOT_SHARDED
+from mugraph.tools.import_mirage.importer import FREE_STRIDES
 
 
 def export_mirage(module: ModuleOp, generation: int = LATEST) -> list[Record]:
@@ -48,18 +55,43 @@ def export_mirage(module: ModuleOp, generation: int = LATEST) -> list[Record]:
     *body, last = function.body.block.ops
     if not isinstance(last, ReturnOp):
         raise refuse(function, "its body does not end with a func.return.")
-    if MESH in function.attributes:
-        raise refuse(
-            function,
-            f"it is for several devices ({MESH}); Mirage's format does not hold how many GPUs a "
-            "graph has. Export the program of one device.",
-        )
+    mesh = mesh_of(function)
+    arguments, results = _maps(function, mesh)
     _expect_free_layouts(function, last)
     _expect_alignment(function)
-    records = [_input_record(argument, tensors) for argument in function.body.block.args]
+    records = [
+        _input_record(argument, tensors, map_, mesh)
+        for argument, map_ in zip(function.body.block.args, arguments, strict=True)
+    ]
     for op in body:
         records.append(_kernel_record(op, tensors, stensor_guids))
-    return [*records, *(_output_record(value, tensors) for value in last.operands)]
+    outputs = zip(last.operands, results, strict=True)
+    return [*records, *(_output_record(value, tensors, map_) for value, map_ in outputs)]
+
+
+Maps = list[tuple[int, ...]]
+
+
+def _maps(function: FuncOp, mesh: Mesh | None) -> tuple[Maps, Maps]:
+    """For each argument and each result the dimensions that GPUs cut along x, y and z."""
+    if mesh is None:
+        one = NOT_SHARDED
+        return [one] * len(function.args), [one] * len(function.function_type.outputs)
+    if not is_per_device(function):
+        why = "it is of whole tensors; Mirage's format has the program of each GPU."
+        raise refuse(function, f"{why} Run --partition first.")
+    if len(mesh.shape) > len(NOT_SHARDED):
+        raise refuse(function, f"its mesh {mesh} has {len(mesh.shape)} axes; the format has three.")
+    found: tuple[Maps, Maps] = [], []
+    given = argument_shardings(function, mesh), result_shardings(function, mesh)
+    for maps, shardings, what in zip(found, given, ("argument", "result"), strict=True):
+        for number, sharding in enumerate(shardings):
+            map_ = map_of(sharding)
+            if map_ is None:
+                lies = f"{what} {number} lies as {sharding}"
+                raise refuse(function, f"{lies}, which Mirage's maps of GPUs cannot say.")
+            maps.append(map_)
+    return found
 
 
 def write_mirage(records: list[Record]) -> str:
@@ -95,27 +127,31 @@ def _expect_alignment(function: FuncOp) -> None:
         )
 
 
-def _input_record(argument: SSAValue, tensors: Tensors) -> Record:
+def _input_record(
+    argument: SSAValue, tensors: Tensors, map_: tuple[int, ...], mesh: Mesh | None
+) -> Record:
     strides = strides_in(argument.type, value_label(argument))
     record: Record = {
         "op_type": "kn_input_op",
         "input_tensors": [],
         "output_tensors": [tensors.record(argument)],
         "input_strides": row_major(argument.type) if strides is None else list(strides),
-        "input_map": xyz(NOT_SHARDED),
+        "input_map": xyz(map_),
     }
+    if mesh is not None:
+        record[GPU_DIM] = xyz((*mesh.shape, 1, 1)[:3])
     # Mirage wants strides of every input; ours may be left to the layout pass.
     return record if strides is not None else record | {FREE_STRIDES: True}
 
 
-def _output_record(value: SSAValue, tensors: Tensors) -> Record:
+def _output_record(value: SSAValue, tensors: Tensors, map_: tuple[int, ...]) -> Record:
     strides = strides_in(value.type, value_label(value))
     return {
         "op_type": "kn_output_op",
         "input_tensors": [tensors.record(value)],
         "output_tensors": [],
         "output_strides": [] if strides is None else list(strides),
-        "output_map": xyz(NOT_SHARDED),
+        "output_map": xyz(map_),
     }
 
 

@@ -115,6 +115,10 @@ def _(op: kn.ChunkOp, generation: int) -> tuple[str, Record]:
 
 @fields_of.register
 def _(op: kn.AllReduceOp, generation: int) -> tuple[str, Record]:
+    if len(op.grid_axes) < len(op.mesh.shape):
+        raise refuse(
+            op, "it is along some axes of the mesh; Mirage's format has sums over all GPUs."
+        )
     return "kn_allreduce_op", {"inplace": op.inplace is not None}
 
 

@@ -15,7 +15,16 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.sharding import (
+    MESH,
+    Mesh,
+    Sharding,
+    mesh_attribute,
+    set_per_device,
+    with_shardings,
+)
 from mugraph.dialects.tensor_types import layout_of, shape_of
+from mugraph.tools.import_mirage.devices import mesh_in, sharding_in
 from mugraph.tools.import_mirage.document import MirageImportError, Node
 from mugraph.tools.import_mirage.generations import Generation, find_generation
 from mugraph.tools.import_mirage.kernel import READERS
@@ -29,8 +38,6 @@ from mugraph.tools.import_mirage.tensors import (
 from mugraph.tools.import_mirage.threadblock import read_customized
 from mugraph.tools.import_mirage.verification import verify_at
 
-NOT_SHARDED = (-1, -1, -1)
-
 FREE_STRIDES = "strides_are_free"
 """Our field of an input: its strides are only Mirage's default, and the layout pass may choose."""
 
@@ -43,6 +50,9 @@ class _KernelGraph:
     tensors: Tensors
     block: Block = field(default_factory=Block)
     outputs: list[SSAValue] = field(default_factory=list[SSAValue])
+    mesh: Mesh | None = None
+    arguments: list[Sharding] = field(default_factory=list[Sharding])
+    results: list[Sharding] = field(default_factory=list[Sharding])
 
 
 def import_mirage(
@@ -52,17 +62,19 @@ def import_mirage(
     *,
     file_name: str = "the file",
     symbol: str = "mugraph",
+    mesh: Mesh | None = None,
 ) -> tuple[ModuleOp, list[str]]:
     """The µGraph of a JSON text as a verified module with one function, and notes to the user.
 
     ``index`` chooses among several graphs, ``generation`` (1, 2 or 3) overrides what the data types
-    say, ``symbol`` names the function.  Raises ``MirageImportError`` for whatever cannot be
+    say, ``symbol`` names the function.  With a ``mesh``, or where inputs say how many GPUs there
+    are, it is the program of each device.  Raises ``MirageImportError`` for whatever cannot be
     imported.
     """
     graphs = graphs_of(text, file_name)
     found = Generation(generation) if generation is not None else find_generation(graphs)
-    graph = _KernelGraph(found, Tensors("DTensor"))
     operators = Node(_choose(graphs, index, file_name), "").operators("operator")
+    graph = _KernelGraph(found, Tensors("DTensor"), mesh=mesh or mesh_in(operators))
     layouts = _output_layouts(operators)
     for operator in operators:
         _read_operator(graph, operator, layouts)
@@ -73,7 +85,13 @@ def import_mirage(
         [argument.type for argument in graph.block.args], [value.type for value in graph.outputs]
     )
     name = re.sub(r"\W", "_", symbol, flags=re.ASCII) or "mugraph"
-    module = ModuleOp([FuncOp(name, types, Region(graph.block))])
+    function = FuncOp(name, types, Region(graph.block))
+    if graph.mesh is not None:
+        function.attributes[MESH] = mesh_attribute(graph.mesh)
+        set_per_device(function)
+        function.arg_attrs = with_shardings(None, graph.arguments)
+        function.res_attrs = with_shardings(None, graph.results)
+    module = ModuleOp([function])
     module.verify()
     return module, [found.note] if found.note else []
 
@@ -172,7 +190,6 @@ def _read_operator(
 def _read_input(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[int, ...]]) -> None:
     expect_tensor_count(operator, "input_tensors", 0)
     (tensor,) = expect_tensor_count(operator, "output_tensors", 1)
-    _expect_one_gpu(operator, "input_map")
     recorded = operator.optional_field("input_strides")
     strides = None if recorded is None else read_strides(recorded, tensor)
     are_free = operator.optional_field(FREE_STRIDES)
@@ -181,13 +198,16 @@ def _read_input(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[in
     guid = tensor.field("guid").integer()
     asked = layouts if strides is None else {guid: strides}
     argument = graph.block.insert_arg(_dtensor_type(graph, tensor, asked), len(graph.block.args))
+    rank = len(shape_of(argument.type))
+    graph.arguments.append(sharding_in(operator, "input_map", rank, graph.mesh))
     graph.tensors.define(tensor, argument, graph.generation)
 
 
 def _read_output(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[int, ...]]) -> None:
     (tensor,) = expect_tensor_count(operator, "input_tensors", 1)
-    _expect_one_gpu(operator, "output_map")
     value = graph.tensors.use(tensor, graph.generation)
+    rank = len(shape_of(value.type))
+    graph.results.append(sharding_in(operator, "output_map", rank, graph.mesh))
     asked = layouts.get(tensor.field("guid").integer())
     layout = layout_of(value.type)
     if (
@@ -200,15 +220,6 @@ def _read_output(graph: _KernelGraph, operator: Node, layouts: dict[int, tuple[i
         graph.block.add_op(copy)
         value = copy.result
     graph.outputs.append(value)
-
-
-def _expect_one_gpu(operator: Node, name: str) -> None:
-    recorded = operator.optional_field(name)
-    if recorded is not None and recorded.xyz(-1) != NOT_SHARDED:
-        raise recorded.error(
-            "tensors sharded over several GPUs are not supported, since the file does not say how "
-            "many there are; import the graph without maps, and write mugraph.sharding."
-        )
 
 
 def _dtensor_type(

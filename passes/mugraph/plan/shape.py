@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any, NamedTuple
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -322,6 +323,16 @@ class TiledKernel:
             loads.append(Load(loaded, tensor, looped, row, aligned, padding, beside))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
+        stored = [
+            math.prod(tile.existing(shapes[tile.tile]))
+            * tile.element_bytes
+            * (partition.forloop if tile.is_looped(partition) else 1)
+            for tile in model.stored
+        ]
+        again = [
+            tile.tile in (other.tile for other in model.stored[:n])
+            for n, tile in enumerate(model.stored)
+        ]
         return KernelShape(
             math.prod(partition.grid),
             math.prod(partition.block),
@@ -329,17 +340,13 @@ class TiledKernel:
             Loads(loads),
             nothing,
             nothing,
-            sum(
-                math.prod(tile.existing(shapes[tile.tile]))
-                * tile.element_bytes
-                * (partition.forloop if tile.is_looped(partition) else 1)
-                for tile in model.stored
-            ),
+            sum(stored),
             kept,
             2 * sum(math.prod(shapes[value]) for value in model.of_products),
             self.share,
             self.held,
             self.masks_ends,
+            sum(compress(stored, again)),
         )
 
     @cached_property

@@ -385,7 +385,7 @@ class Fusion:
             except NotFusedError as error:
                 reasons.append(f"{along}: {error}")
                 continue
-            sent = sent_time(part.operators)
+            sent = sent_time(self.program.members(group))
             time = (
                 time_of_sender(kernel, sent, self.target)
                 if sent

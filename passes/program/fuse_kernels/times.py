@@ -35,7 +35,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     without_layout,
 )
-from mugraph.passes.costs.devices import links_between
+from mugraph.passes.costs.devices import links_between, sent_beside
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import ITERATION_CYCLES, WARP_CYCLES
@@ -201,13 +201,18 @@ def time_as_written(op: Operation, target: Target) -> float:
 
 
 def sent_time(operators: Iterable[Operation]) -> float:
-    """Nanoseconds between devices of copies for these: of several one is for this device itself.
+    """Nanoseconds of a kernel between devices for copies: one of all those of a tensor stays here.
 
-    What else a kernel does goes on beside that.
+    What else the kernel does goes on beside that.
     """
-    copies = [op for op in operators if isinstance(op, CopyOp) and op.place is not None]
-    sent = sum(bytes_of(op.result.type) for op in copies[len(copies) > 1 :])
-    return 1e3 * sent / links_between(len(copies)).moved_bytes
+    time = 0.0
+    for op in operators:
+        if isinstance(op, CopyOp) and op.place is not None:
+            users = (use.operation for use in op.input.uses)
+            devices = sum(isinstance(user, CopyOp) and user.place is not None for user in users)
+            sent = bytes_of(op.result.type) * max(devices - 1, 1) / devices
+            time += 1e3 * sent / links_between(devices).moved_bytes
+    return LAUNCH_NS + time if time else 0.0
 
 
 def require_cuttable_alone(graph: CustomizedOp, plan: Plan) -> None:
@@ -236,10 +241,11 @@ def time_of_sender(graph: CustomizedOp, sent: float, target: Target) -> float:
     behind them, so that it is decided here whether there is one.
     """
     in_two = time_of_kernel(graph, target) + sent
-    in_one = max(_time_as_it_lies(graph, target, Plan(split_k=1)), sent)
-    if in_one <= in_two:
+    alone = _time_as_it_lies(graph, target, Plan(split_k=1))
+    if max(alone, sent) <= in_two:
         graph.decided = Plan(split_k=1)
-    return min(in_one, in_two)
+        return sent_beside(alone, sent, graph.results[0], target)
+    return in_two
 
 
 class Padding(NamedTuple):

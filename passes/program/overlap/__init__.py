@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -12,41 +13,64 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.program.overlap.cuts import can_be_pushed, makers_of, users_of
-from mugraph.passes.program.overlap.rewrite import deliver, fetch, push
-from mugraph.passes.program.overlap.times import time_delivered, time_fetched, time_pushed
+from mugraph.passes.program.overlap.cuts import (
+    can_be_joined,
+    can_be_pushed,
+    makers_of,
+    users_of,
+)
+from mugraph.passes.program.overlap.rewrite import deliver, fetch, push, push_part
+from mugraph.passes.program.overlap.times import (
+    time_delivered,
+    time_fetched,
+    time_pushed,
+    time_sent,
+)
 from mugraph.passes.program.use_peers import ways_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
-__all__ = ["OverlapCollectivesPass", "overlap_collectives"]
+__all__ = ["OverlapCollectivesPass", "Way", "overlap_collectives"]
+
+
+class Way(StrEnum):
+    """How a collective overlaps with products."""
+
+    PARTS = "parts"
+    """Parts are computed one after the other, and exchanged meanwhile."""
+    TWO = "two"
+    """So are parts of a sum; what adds one up writes it into the memory of all."""
+    PUSHED = "pushed"
+    """What makes a tensor writes it into the memory of all."""
 
 
 class Plan(NamedTuple):
     """One way in which a collective overlaps with products."""
 
+    way: Way
     microseconds: float
     """What that takes, against the products alone."""
     write: Callable[[], None]
 
 
 def overlap_collectives(
-    function: FuncOp, target: Target, *, everywhere: bool = False, pushed: bool = False
+    function: FuncOp, target: Target, *, everywhere: bool = False, way: Way | None = None
 ) -> None:
     """Overlaps products with the sums over devices behind them, and the gathers before them.
 
-    Where that takes less time than the collective takes by itself, or wherever it can; with
-    ``pushed`` sums that all devices need are pushed, where they can be.
+    Where that takes less time than the collective takes by itself, or wherever it can; with ``way``
+    in that one alone.
     """
     for op in list(function.walk()):
         if not isinstance(op, kn.CollectiveOp) or op.devices == 1:
             continue
-        plan = None if pushed else _in_parts(op, target, everywhere=everywhere)
-        plans = [each for each in (plan, _pushed(op, target)) if each is not None]
+        plans = (*_in_parts(op, target, everywhere=everywhere), *_pushed(op, target))
+        plans = [plan for plan in plans if way is None or plan.way is way]
         if everywhere and plans:
             plans[0].write()
         elif plans:
@@ -55,44 +79,48 @@ def overlap_collectives(
                 fastest.write()
 
 
-def _pushed(op: kn.CollectiveOp, target: Target) -> Plan | None:
+def _pushed(op: kn.CollectiveOp, target: Target) -> Iterator[Plan]:
     """A sum or a gather of which each device writes its own into the memory of all."""
-    if not isinstance(op, kn.AllReduceOp | kn.AllGatherOp) or not can_be_pushed(op):
-        return None
-    return Plan(time_pushed(op, target), lambda: push(op))
+    if isinstance(op, kn.AllReduceOp | kn.AllGatherOp) and can_be_pushed(op):
+        yield Plan(Way.PUSHED, time_pushed(op, target), lambda: push(op))
 
 
-def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Plan | None:
+def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Iterator[Plan]:
     """A sum or a gather whose parts are exchanged while others are computed."""
     match op:
         case kn.AllGatherOp():
             users = users_of(op.result, op.joined_dim, op.devices)
-            if users is None:
-                return None
-            time = time_fetched(op.result, op.devices, users, target)
-            return Plan(time, lambda: fetch(op, op.input, op.joined_dim, users))
+            if users is not None:
+                time = time_fetched(op.result, op.devices, users, target)
+                fetched = partial(fetch, op, op.input, op.joined_dim, users)
+                yield Plan(Way.PARTS, time, fetched)
+            return
         case kn.ReduceScatterOp():
             dims = [op.cut_dim]
         case kn.AllReduceOp():
             dims = [*range(len(shape_of(op.input.type)))]
         case _:
-            return None
+            return
     makers = ((dim, makers_of(op.input, dim, op.devices)) for dim in dims)
     dim, chain = next((each for each in makers if each[1] is not None), (0, None))
     if chain is None:
-        return None
+        return
     time = time_delivered(op.input, op.devices, chain, target)
     given = partial(deliver, op, dim, chain)
     if op.cut_dim is not None:
-        return Plan(time, lambda: Rewriter.replace_op(op, [], [given()]))
+        yield Plan(Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [given()]))
+        return
     # What stands behind a sum that all devices need may begin with this one's part.
     users = users_of(op.result, dim, op.devices)
     joined = time_fetched(op.result, op.devices, None, target)
     begun = inf if users is None else time_fetched(op.result, op.devices, users, target)
     if not everywhere and begun >= joined:
         users = None
-    time += joined if users is None else begun
-    return Plan(time, lambda: fetch(op, given(), dim, users))
+    fetched = joined if users is None else begun
+    yield Plan(Way.PARTS, time + fetched, lambda: fetch(op, given(), dim, users))
+    if can_be_joined(op, dim):
+        sent = time_sent(op.result, op.devices, target)
+        yield Plan(Way.TWO, time + sent, lambda: push_part(op, given(), dim))
 
 
 @dataclass(frozen=True)
@@ -103,7 +131,8 @@ class OverlapCollectivesPass(ModulePass):
     and what computes a part writes it into that member's memory.  The member adds up what it got,
     in the order of places; a sum that all devices need is then gathered.  Or it is pushed: what
     makes a summand writes it into the memory of all members (``kn.copy`` with a place), which takes
-    one meeting and more bytes, and each adds up all of it.
+    one meeting and more bytes, and each adds up all of it.  In two, what adds up a member's part
+    writes that into the memory of all.
 
     Behind what is gathered a device begins with the part that it has, and copies those of the
     others meanwhile.  Operators are cut by their indices (``mugraph_dialects/device_cuts.py``):
@@ -112,7 +141,8 @@ class OverlapCollectivesPass(ModulePass):
 
     It is done where it takes less time than the collective: by how much longer the products take in
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
-    ``everywhere`` it is done wherever it can be, with ``pushed`` all sums that can be are pushed.
+    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``pushed`` or ``two``) in
+    that one alone.
 
     Before::
 
@@ -135,15 +165,19 @@ class OverlapCollectivesPass(ModulePass):
     name = "overlap-collectives"
     arch: str = DEFAULT_TARGET
     everywhere: bool = False
-    pushed: bool = False
+    way: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function that is the program of each device."""
+        if self.way not in (None, *Way):
+            known = ", ".join(Way)
+            raise PassFailedException(f"--{self.name}: way={self.way} is none of {known}")
+        way = None if self.way is None else Way(self.way)
         for function in op.walk():
             if isinstance(function, FuncOp) and is_per_device(function):
                 overlap_collectives(
                     function,
                     target_named(self.arch),
                     everywhere=self.everywhere,
-                    pushed=self.pushed,
+                    way=way,
                 )

@@ -33,15 +33,25 @@ def push(op: kn.CollectiveOp) -> None:
     Each joins what it got, or adds it up.
     """
     dim = 0 if op.joined_dim is None else op.joined_dim
-    copies = [kn.CopyOp(op.input, op.input.type, place=place) for place in range(op.devices)]
-    shape = list(shape_of(op.input.type))
-    shape[dim] *= op.devices
-    all_of_them = TensorType(element_type_of(op.input.type), shape)
-    joined = kn.ConcatOp([copy.result for copy in copies], dim, all_of_them)
-    _insert([*copies, joined], op)
-    given = _delivered(op, joined.result, dim)
+    given = _pushed(op, op.input, dim)
     made = given if op.combination is None else _added(op, given, dim)
     Rewriter.replace_op(op, [], [made])
+
+
+def push_part(op: kn.CollectiveOp, part: SSAValue, dim: int) -> None:
+    """Lets what makes a device's part of a result write it into the memory of each member."""
+    Rewriter.replace_op(op, [], [_pushed(op, part, dim)])
+
+
+def _pushed(op: kn.CollectiveOp, own: SSAValue, dim: int) -> SSAValue:
+    """What a device gets where each writes its own tensor into the memory of all, joined."""
+    copies = [kn.CopyOp(own, own.type, place=place) for place in range(op.devices)]
+    shape = list(shape_of(own.type))
+    shape[dim] *= op.devices
+    all_of_them = TensorType(element_type_of(own.type), shape)
+    joined = kn.ConcatOp([copy.result for copy in copies], dim, all_of_them)
+    _insert([*copies, joined], op)
+    return _delivered(op, joined.result, dim)
 
 
 def _delivered(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.device_cuts import DeviceCut
 from mugraph.dialects.tensor_types import bytes_of, shape_of
-from mugraph.passes.costs.devices import links_between
+from mugraph.passes.costs.devices import TILE, links_between, sent_beside
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
 from mugraph.passes.program.overlap.cuts import Chain, kernel_of
 from mugraph.passes.program.use_peers import meetings_of, shares_a_kernel
 from mugraph.passes.targets import Target
-
-TILE = 128
-"""The extent of the tiles in which products are computed: those of fewer rows take as long."""
-
 
 WITHOUT_ANSWER = 1.5
 """Microseconds that stores at other devices begin sooner with than loads from them."""
@@ -55,15 +52,32 @@ def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
     loaded = [operand for maker in makers for operand in maker.operands]
     made = max(product_time(makers, target), least_time(loaded, [op.input], target)) / 1e3
     others = own * (op.devices - 1) / links.moved_bytes
-    time = others - WITHOUT_ANSWER
+    time = sent_beside(made, others, op.input, target) - made - WITHOUT_ANSWER
     if makers:
-        time = max(made, others) - made - WITHOUT_ANSWER
         time += OWN_KERNEL * product_time(makers, target) / 1e3
     launches = meetings_of(op) + (not makers)
     if op.combination is not None:
         launches += not shares_a_kernel(op.result)
         time += device_ns(own * op.devices, target) / 1e3
+    else:
+        time += _time_returned(op.result, target)
     return time + links.start + links.launch * launches
+
+
+def _time_returned(value: SSAValue, target: Target) -> float:
+    """Microseconds of the copy of a result that lies where the next call writes."""
+    is_returned = any(isinstance(use.operation, ReturnOp) for use in value.uses)
+    return device_ns(2 * _bytes(value), target) / 1e3 if is_returned else 0.0
+
+
+def time_sent(value: SSAValue, devices: int, target: Target) -> float:
+    """Microseconds that a kernel takes to store a device's part of a tensor at all others, too.
+
+    Behind one meeting they may read it.
+    """
+    links = links_between(devices)
+    sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
+    return links.launch + sent - WITHOUT_ANSWER + _time_returned(value, target)
 
 
 def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:

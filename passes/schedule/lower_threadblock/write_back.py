@@ -18,11 +18,19 @@ from mugraph.dialects.tensor_types import element_type_of
 
 @dataclass(frozen=True)
 class WriteBack:
-    """A buffer between a fragment and device memory: what writes it, and what copies it out."""
+    """A buffer between a fragment and device memory: what writes it, and what copies it out.
+
+    Several copies are for several devices.
+    """
 
     buffer: sched.AllocOp
     store: sched.StoreOp
-    copy: sched.CopyOp
+    copies: tuple[sched.CopyOp, ...]
+
+    @property
+    def copy(self) -> sched.CopyOp:
+        """What copies it out first."""
+        return self.copies[0]
 
 
 def find_write_backs(
@@ -35,7 +43,9 @@ def find_write_backs(
     wanted = is_possible or _quads_can_write
     for buffer in kernel.body.walk():
         found = write_back_through(buffer) if isinstance(buffer, sched.AllocOp) else None
-        if found is not None and not found.copy.checked_dims and wanted(found):
+        if found is None or len(found.copies) > 1 or found.copy.checked_dims:
+            continue
+        if wanted(found):
             yield found
 
 
@@ -43,10 +53,10 @@ def write_back_through(buffer: sched.AllocOp) -> WriteBack | None:
     """The detour that a buffer is: a fragment is stored to it only to be copied out as it is."""
     users = [use.operation for use in buffer.result.uses]
     stores = [op for op in users if isinstance(op, sched.StoreOp)]
-    copies = [op for op in users if isinstance(op, sched.CopyOp)]
-    if len(users) != 2 or len(stores) != 1 or len(copies) != 1:
+    copies = tuple(op for op in users if isinstance(op, sched.CopyOp))
+    if len(stores) != 1 or not copies or len(users) != 1 + len(copies):
         return None
-    found = WriteBack(buffer, stores[0], copies[0])
+    found = WriteBack(buffer, stores[0], copies)
     return found if _is_a_detour(found) else None
 
 
@@ -59,15 +69,18 @@ def _quads_can_write(found: WriteBack) -> bool:
 
 
 def _is_a_detour(found: WriteBack) -> bool:
-    store, copy = found.store, found.copy
-    fragment, tile = store.source.type, copy.destination
+    store, element = found.store, element_type_of(found.buffer.result.type)
     return (
-        isinstance(fragment, sched.TileType)
-        and isinstance(tile.type, sched.GlobalType)
-        and store.parent_op() is copy.parent_op()
+        isinstance(store.source.type, sched.TileType)
         and store.at is None
         and not epilogue_of(store).accumulates
-        and element_type_of(found.buffer.result.type) == element_type_of(tile.type)
+        and all(
+            copy.source is found.buffer.result
+            and isinstance(copy.destination.type, sched.GlobalType)
+            and store.parent_op() is copy.parent_op()
+            and element == element_type_of(copy.destination.type)
+            for copy in found.copies
+        )
     )
 
 

@@ -11,6 +11,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
 #include "arch/grid_dependency.h"
 #include "launch.h"
@@ -49,7 +50,9 @@ __device__ __forceinline__ unsigned long long nanoseconds() {
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
   return now;
 #else
-  return 0;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return 1000000000ull * now.tv_sec + now.tv_nsec;
 #endif
 }
 
@@ -57,6 +60,7 @@ __device__ __forceinline__ void end_with_error() {
 #if defined(__CUDA_ARCH__)
   asm volatile("trap;");
 #else
+  std::fflush(stdout);
   std::abort();
 #endif
 }

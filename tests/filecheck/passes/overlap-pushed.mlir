@@ -1,4 +1,4 @@
-// RUN: mg-opt --overlap-collectives="everywhere pushed" %s > %t
+// RUN: mg-opt --overlap-collectives="everywhere way=pushed" %s > %t
 // RUN: filecheck %s < %t
 // RUN: mg-check %t %s
 // RUN: mg-run %t --check

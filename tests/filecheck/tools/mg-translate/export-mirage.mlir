@@ -23,6 +23,6 @@ func.func @f(%x: tensor<4x8xf16>) -> tensor<4x1xf16, #cute.layout<(4,1):(1,1)>> 
 }
 
 // RUN: not mg-translate --export-mirage %S/Inputs/two_graphs.json --index 1 2>&1 | filecheck %s --check-prefix BOTH
-// BOTH: mg-translate: error: --export-mirage goes with neither --import-mirage nor --index.
+// BOTH: mg-translate: error: --export-mirage goes with none of --import-mirage, --index, --mesh.
 // RUN: mg-opt --plan=tiles=written --transpile %s | not mg-translate --export-mirage - 2>&1 | filecheck %s --check-prefix LATE
 // LATE: mg-translate: error: 'sched.launch' %o: it has a place in the workspace; export before --plan-dtensor-memory.

@@ -284,8 +284,16 @@ class CudaWorkbench(Generic[AnyPlan]):
                     continue
                 found[text.code] = text
                 wanted.setdefault(text.code, []).append(plan)
-            # The default is among the first that are done: all others are compared with it.
-            ordered = sorted(found, key=lambda code: not any(map(is_default, wanted[code])))
+            # The default is among the first that are done: all others are compared with it.  An
+            # interrupted search finds the files of others again, which hold the same plans.
+            place = {plan: number for number, plan in enumerate(plans)}
+            ordered = sorted(
+                found,
+                key=lambda code: (
+                    not any(map(is_default, wanted[code])),
+                    min(place[plan] for plan in wanted[code]),
+                ),
+            )
             for codes in evenly(ordered, self._builders.share):
                 call = partial(compile_together, [found[code] for code in codes])
                 libraries[self._pool.submit(self._builders.call, call)] = codes

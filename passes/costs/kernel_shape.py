@@ -133,6 +133,15 @@ class KernelShape(NamedTuple):
         by_groups = self.loop.suits_groups(self.threads, target)
         return self.loading.row_cycles if self.loop.products and not by_groups else 0.0
 
+    @property
+    def loaded_again(self) -> float:
+        """The bytes of tensors that several blocks load, while they come from device memory."""
+        often = [self.blocks * (self.turns if load.looped else 1) for load in self.loads]
+        return math.fsum(
+            min(max(times * load.bytes - load.tensor_bytes, 0.0), load.tensor_bytes)
+            for times, load in zip(often, self.loads, strict=True)
+        )
+
     def divided(self, split: int) -> KernelShape:
         """The kernel with its loop divided over so many blocks."""
         if split == 1:

@@ -90,6 +90,11 @@ WORK_TILE_CYCLES = 4000.0
 """What a persistent block takes from one work tile to the next, beside what it computes: its last
 product, barriers, its results, and the first product of the next one: 1.9 to 3 us of that layer and
 of 8192 x 5120 x 1280 (``benchmarks/results/filled_rounds_h200.md``)."""
+LOADED_AGAIN = 1.5
+"""How little what several blocks load is in the way of what comes from memory, as
+:data:`IN_A_KERNEL`: others load it while it comes, on the same way.  10 x 8192 x 3584 took 18.8 us
+on an H200 where two blocks load all weights and 16.4 where one does, 128 x 3072 x 8192 25.8 and
+22.3."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
@@ -110,6 +115,11 @@ elements of a row of which they do not: an RMS norm of 3739 x 29544 took 125 us 
 softmax of 7500 x 51866 543."""
 SEVERAL_VALUES, SEVERAL_ROWS = 16, 1.3
 """Values of a thread that has several rows, and how much longer more of them take (1.1 to 1.4)."""
+
+UNEVEN_LANES, MANY_VECTORS = 1.4, 8
+"""How much longer blocks of a warp take whose lanes have not all as many vectors of a row, or so
+many: norms of 1408 and 1600 columns took 1.5 and 1.3 times as long as estimated on an H200, one of
+2048 took 18.3 us and 16.3 by 256 threads, and 768 and 1280 columns as estimated."""
 
 
 def stages_of(shape: KernelShape, target: Target) -> int | None:
@@ -139,13 +149,22 @@ def _share_of(resident: int, target: Target) -> int:
 def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Target) -> float:
     """Nanoseconds of a kernel whose threads load their parts of tiles, compute and store them.
 
-    Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.
+    Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.  What
+    the last of them does once its rows are there nothing hides.  What all blocks load, such as
+    weights, a multiprocessor has in its own cache: a layer norm of 4096 x 512 took 4.2 us on an
+    H200 in blocks of eight rows, and 3.6 in blocks of a warp and a row.
     """
     clock = target.clock_ghz
     _, loaded, tensor_bytes, *_ = shape.loading
     # Beside the tiles a thread has a vector of results in f32 (``schedule/analysis/registers.py``).
     registers += ROW_VECTOR
-    resident = target.resident_blocks(shape.blocks, shape.threads, held.staged_bytes, registers)
+    launched = packed_blocks(shape.blocks, shape.threads, target)
+    resident = launched * target.resident_blocks(
+        math.ceil(shape.blocks / launched),
+        launched * shape.threads,
+        launched * held.staged_bytes,
+        registers,
+    )
     rounds = math.ceil(shape.blocks / (target.multiprocessors * resident))
     busiest = math.ceil(shape.blocks / target.multiprocessors)
     rate = HELD_BYTES_A_CYCLE * clock
@@ -161,15 +180,18 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     work = issued / min(shape.threads * together, HELD_LANES) + special
     alone = issued / min(shape.threads, HELD_LANES) + special
     block = moved / rate + (alone + meeting) / clock
-    waits = (rounds - 1) * target.memory_latency_ns + rounds * block
+    # What is reduced is there as a whole before anything is stored.
+    whole = any(count * length >= held.largest for count, length in rows)
+    waits = (rounds - 1) * target.memory_latency_ns + (rounds - whole) * block
     long = bool(rows) and all(count == 1 and length >= LONG_ROW for count, length in rows)
     if resident == 1 and rounds > 1 and not long:
         waits *= ALONE
     shared = SHARED_ARITHMETIC if together > 1 else 1.0
-    launched = packed_blocks(shape.blocks, shape.threads, target)
+    again = shape.loading.whole_bytes
+    cached = shape.blocks * (moved - again) + min(shape.blocks, target.multiprocessors) * again
     bound = side_by_side(
         device_ns(tensor_bytes + shape.blocks * shape.stored_bytes, target),
-        device_ns(shape.blocks * moved, target) / HELD_CACHE_FACTOR,
+        device_ns(cached, target) / HELD_CACHE_FACTOR,
         busiest * moved / rate,
         waits,
         busiest * (shared * work / clock + BLOCK_NS / launched),
@@ -177,7 +199,12 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     )
     if held.largest > SEVERAL_VALUES * shape.threads and any(count > 1 for count, _ in rows):
         bound *= SEVERAL_ROWS
-    return LAUNCH_NS + target.memory_latency_ns + bound
+    vectors = held.largest // ROW_VECTOR
+    uneven = vectors % target.warp_size > 0 or vectors >= MANY_VECTORS * target.warp_size
+    if shape.threads == target.warp_size < vectors and uneven:
+        bound *= UNEVEN_LANES
+    drain = whole * (shape.stored_bytes / rate + (alone + meeting) / clock)
+    return LAUNCH_NS + target.memory_latency_ns + bound + drain
 
 
 class Ring(NamedTuple):
@@ -384,6 +411,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         if groups is not None and resident == 1:
             alone = max(alone, ring / rounds, in_turn / rounds)
         from_memory = max(from_memory, (1 - share) * from_memory + alone)
+    if shape.loop.products and not shape.loop.chained:
+        again = device_ns(shape.loaded_again, target) / CACHE_FACTOR
+        from_memory = side_by_side(from_memory, again, power=LOADED_AGAIN)
     bound = side_by_side(
         from_memory,
         device_ns(cached, target) / CACHE_FACTOR,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from mugraph.dialects.programming_model import (
     GROUP_THREADS,
@@ -11,7 +12,8 @@ from mugraph.dialects.programming_model import (
     REGISTER_STEP,
 )
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.work import LOADING_REGISTERS
+from mugraph.passes.costs.work import INSTRUCTION, LOADING_REGISTERS
+from mugraph.passes.schedule.lower_threadblock.warp_layouts import choose_warp_layout
 from mugraph.passes.targets import Target
 
 MOST_SUMS, MOST_GROUP_SUMS = 128, 160
@@ -106,9 +108,25 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
             registers -= RECOMPUTED_REGISTERS
         threads += target.warp_size  # a warp beside them loads
     elif _is_of_warps(shape, target) and shape.prefers_bulk(target):
-        registers = shape.loop.sums_of_warps(threads // target.warp_size) + PLAIN_REGISTERS
+        registers = _sums_of_warps(shape, target) + PLAIN_REGISTERS
         threads += target.warp_size
     return target.resident_blocks(shape.blocks, threads, memory, max(FEWEST_REGISTERS, registers))
+
+
+def _sums_of_warps(shape: KernelShape, target: Target) -> int:
+    """Sums of products that a thread has where single warps share them: those along k have all."""
+    return sum(
+        _sums_of_warp(each.sizes, shape.threads, max(shape.iterations, 1), target)
+        for each in shape.loop.products
+    )
+
+
+@lru_cache(1 << 12)
+def _sums_of_warp(
+    sizes: tuple[int, int, int], threads: int, iterations: int, target: Target
+) -> int:
+    layout = choose_warp_layout(*sizes, INSTRUCTION, threads, target, iterations=iterations)
+    return layout.tiles_of_a_warp(*sizes[:2]).values
 
 
 def _is_of_warps(shape: KernelShape, target: Target) -> bool:

@@ -188,6 +188,8 @@ class Loading(NamedTuple):
     first_bytes: int
     """Of what is loaded once."""
     tensor_bytes: int
+    whole_bytes: int
+    """Of tensors of which each block loads all."""
     cycles: tuple[tuple[bool, float, float], ...]
     """Of each: whether it is in the loop, and how long copies of threads and bulk copies take."""
     row_cycles: float
@@ -212,6 +214,7 @@ def loading_of(loads: tuple[Load, ...]) -> Loading:
         sum(load.bytes for load in loads if load.looped and not load.beside_products),
         sum(load.bytes for load in loads if not load.looped),
         sum(load.tensor_bytes for load in loads),
+        sum(load.bytes for load in loads if load.bytes >= load.tensor_bytes),
         tuple(
             (
                 load.looped,
@@ -264,6 +267,8 @@ class Product(NamedTuple):
     swapped: bool = False
     """Whether warp groups multiply loaded matrices with swapped operands: none is in flight while
     the next one is issued."""
+    sizes: tuple[int, int, int] = (0, 0, 0)
+    """Rows, columns and depth of one of its products of two matrices."""
 
     @property
     def macs(self) -> int:
@@ -350,15 +355,6 @@ class PhaseWork(NamedTuple):
         lanes = min(threads, target.schedulers_per_multiprocessor * target.warp_size * 2)
         moved = 0 if self.shares_pairs(threads // target.warp_size) else self.moved
         return (self.elements + moved) * ELEMENT_CYCLES / lanes
-
-    def sums_of_warps(self, warps: int) -> int:
-        """Sums that a thread has where so many single warps share all products."""
-        values = INSTRUCTION.values_of_c
-        return sum(
-            values * math.ceil(sums * each.parts(warps) / warps)
-            for each in self.products
-            for sums in [each.instructions // max(each.chain, 1)]
-        )
 
     def shared_by(self, blocks: int) -> PhaseWork:
         """A block's part of it where so many have columns of its products each."""

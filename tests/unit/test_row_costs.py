@@ -1,15 +1,17 @@
-"""What long rows cost warps that read tiles of bulk copies."""
+"""What rows cost: those that warps read of bulk copies, and those that threads hold."""
 
 from __future__ import annotations
 
 import pytest
+from xdsl.ir import Attribute
 
 import mugraph.build as mi
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import estimate
 from mugraph.passes.costs.memory import BOX_WAVEFRONTS, row_cycles
-from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
+from mugraph.passes.costs.work import Held, Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
@@ -60,14 +62,51 @@ def test_short_rows_are_estimated_to_take_no_longer() -> None:
 @pytest.mark.parametrize(("columns", "parts"), [(768, 96), (1280, 160)])
 def test_blocks_are_whole_rows_where_that_is_no_power_of_two(columns: int, parts: int) -> None:
     """A thread loads eight elements; rows that 256 threads share are longer or padded."""
+    kernel = planned_norm(4096, columns, mi.float16)
+    block = kernel.decided.block or kernel.block_dim
+    whole = block[0] % parts == 0 or parts % block[0] == 0
+    assert whole and kernel.decided.tile is None
+
+
+def planned_norm(rows: int, columns: int, dtype: Attribute) -> CustomizedOp:
+    """The kernel of an RMS norm with weights, and its plan."""
     graph = mi.new_kernel_graph("norms")
-    x = graph.new_input((4096, columns))
-    graph.mark_output(mi.rms_norm(x, graph.new_input((columns,)), eps=1e-5))
+    x = graph.new_input((rows, columns), dtype=dtype)
+    graph.mark_output(mi.rms_norm(x, graph.new_input((columns,), dtype=dtype), eps=1e-5))
     module = graph.module()
     for step in compile_pipeline("sm_90a"):
         step.apply(make_context(), module)
         if step.name == "plan":
             break
     (kernel,) = custom_kernels(module)
-    block = kernel.decided.block or kernel.block_dim
-    assert block[0] % parts == 0 and kernel.decided.tile is None
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "threads"),
+    [
+        (8192, 256, mi.float16, 32),  # 3.34 us on an H200, and 3.73 in blocks of 512 threads
+        (10000, 200, mi.float32, 32),  # 5.06, and 6.05 in blocks of 256
+        (2000, 5003, mi.float16, 128),  # 14.2, and 14.6 in blocks of 256
+    ],
+)
+def test_warps_have_short_rows_to_themselves(
+    rows: int, columns: int, dtype: Attribute, threads: int
+) -> None:
+    kernel = planned_norm(rows, columns, dtype)
+    assert (kernel.decided.block or kernel.block_dim)[0] == threads
+
+
+def test_what_all_blocks_load_is_in_the_cache_of_a_multiprocessor() -> None:
+    """Weights of all blocks take less than as many bytes of which each block has its own."""
+
+    def time(of_each: int) -> float:
+        loads = (Load(1024, 2**22, looped=False), Load(1024, 1024 * of_each, looped=False))
+        work, nothing = PhaseWork((), 64, rows=((1, 512),)), PhaseWork((), 0)
+        shape = KernelShape(4096, 32, 1, loads, work, nothing, 1024, 0, held=Held(4096, 0, 512))
+        found = estimate(shape, H200)
+        assert found is not None
+        return found
+
+    assert time(1) < time(2) < time(4096)
+    assert time(2) - time(1) > 10 * (time(3) - time(2))

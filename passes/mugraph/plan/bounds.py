@@ -191,7 +191,8 @@ class TiledKernels:
     def loads(self) -> _Loads:
         """What a block loads."""
         zero = np.zeros(len(self.partitions))
-        loop, first, kept, tensors = zero.copy(), zero.copy(), zero.copy(), 0
+        loop, first, kept, whole = (zero.copy() for _ in range(4))
+        tensors = 0
         by_threads, by_bulk = (zero.copy(), zero.copy()), (zero.copy(), zero.copy())
         for load in self.model.loaded:
             if load.scales_products:
@@ -208,6 +209,7 @@ class TiledKernels:
             )
             of_threads = np.where(self.holds, loaded / HELD_BYTES_A_CYCLE, of_threads)
             of_bulk = loaded * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
+            whole += np.where(self.holds & (loaded >= tensor), loaded, 0.0)
             is_looped = self.is_looped(load)
             by_threads[not is_looped][:] += of_threads
             by_bulk[not is_looped][:] += of_bulk
@@ -217,7 +219,7 @@ class TiledKernels:
                 first += loaded
                 kept += self.volume(tile) * size
             tensors += tensor
-        return _Loads(loop, first, kept, tensors, by_threads, by_bulk)
+        return _Loads(loop, first, kept, whole, tensors, by_threads, by_bulk)
 
     @cached_property
     def iteration_cycles(self) -> Numbers:
@@ -266,7 +268,8 @@ class TiledKernels:
         too_large = kept + at_once > target.shared_memory_per_block
         busiest = np.ceil(blocks / target.multiprocessors)
         resident = self._most_resident(kept + at_once)
-        resident = np.where(self.holds, target.max_blocks_per_multiprocessor, resident)
+        most = target.max_threads_per_multiprocessor // self.fewest_threads
+        resident = np.where(self.holds, most, resident)
         rounds = np.ceil(blocks / (target.multiprocessors * resident))
         iteration = self.iteration_cycles
         warps = self.fewest_threads / target.warp_size
@@ -276,6 +279,7 @@ class TiledKernels:
         one_block = turns * loads.loop + loads.first
         device = loads.tensors + blocks * stored
         cached = blocks * (one_block + stored)
+        cached -= np.maximum(blocks - target.multiprocessors, 0) * loads.whole
         copies = np.minimum(
             turns * loads.by_threads[0] + loads.by_threads[1],
             turns * loads.by_bulk[0] + loads.by_bulk[1],
@@ -337,6 +341,8 @@ class _Loads:
     """Of what is loaded once."""
     kept: Numbers
     """What of it stays in shared memory."""
+    whole: Numbers
+    """Of tensors of which each block loads all, where multiprocessors have them in their caches."""
     tensors: int
     by_threads: tuple[Numbers, Numbers]
     """Cycles of copies of threads: in an iteration, and once."""

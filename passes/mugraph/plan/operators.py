@@ -59,9 +59,18 @@ def _makes_whole_rows(op: Operation) -> bool:
 
 
 def special_of(op: Operation) -> int:
-    """The instructions of special function units that an operator takes for an element."""
+    """The instructions of special function units that an operator takes for an element.
+
+    What divides many elements, such as those of a row, is inverted once
+    (``passes/schedule/promote_registers/divisors.py``).  Estimates of kernels with products were
+    fitted without that.
+    """
     if not isinstance(op, tb.ElementwiseOp):
         return 0
+    if isinstance(op, tb.DivOp) and shape_of(op.operands[1].type) != shape_of(op.results[0].type):
+        block = op.parent
+        if block is not None and all(product_index(other) is None for other in block.ops):
+            return 0
     return sum(one.special for one in (op.function, *tb.epilogue_of(op).functions))
 
 

@@ -487,6 +487,7 @@ def _work(
                     converted,
                     conversion,
                     swaps and not factor.converted,
+                    (rows, columns, shapes[factor.lhs][-1]),
                 )
                 products.append(each)
             promoted = any(factor.promoted for factor in op.factors)

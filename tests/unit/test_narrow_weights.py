@@ -120,6 +120,34 @@ def test_codes_of_nf4_are_looked_up_in_pairs(dtype: Any) -> None:
     check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_groups_of_64_codes_of_nf4_have_warps_of_their_own(rows: int) -> None:
+    """Both halves of a byte have a scale; threads multiply runs of codes; right as CUDA."""
+    codes = RANDOM.integers(0, 16, (2, 32, 8, 64))
+    packed = (codes[0] | codes[1] << 4).astype(np.uint8).view(np.int8).reshape(32, 512)
+    scales = RANDOM.uniform(0.5, 2, (16, 32)).astype(ml_dtypes.bfloat16)
+    x = RANDOM.standard_normal((rows, 1024)).astype(ml_dtypes.bfloat16)
+
+    def program(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
+        of_rows = mi.transpose(scales)
+        wide = mi.dequantize(packed, of_rows, format="nf4", dim=1, storage="halves")
+        return x @ mi.transpose(wide)
+
+    inputs = [x, packed, scales]
+    module = graph_of(program, *inputs).module()
+    plan = Plan(forloop=2, block=(128, 1, 1))
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
+    assert len(products) == 2 and all(op.is_sliced for op in products)
+    assert all(op.atom is not None and op.atom.reads_runs for op in products)
+    numbers = np.array(NF4_NUMBERS).astype(ml_dtypes.bfloat16).astype(np.float64)[codes]
+    weights = numbers.transpose(1, 2, 0, 3).reshape(32, 1024)
+    weights *= scales.astype(np.float64).T.repeat(64, 1)
+    expected = x.astype(np.float64) @ weights.T
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
+
+
 def rows_of_halves(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
     """The same of weights that are stored as rows of outputs."""
     wide = mi.dequantize(packed, mi.transpose(scales), format="int4", dim=1, storage="halves")
@@ -319,6 +347,30 @@ def test_warp_groups_load_scales_of_blocks_beside_their_products() -> None:
     for level in ("logical", "address"):
         (result,) = run_function(module, None, inputs, level=level)
         assert_near(result, expected)
+
+
+def test_threads_that_compute_load_the_scale_of_rows_that_they_round() -> None:
+    """A number alone, which no bulk copy brings, takes no producer from the weights."""
+    x = RANDOM.standard_normal((1, 256)).astype(ml_dtypes.bfloat16)
+    scale = np.array([[1 / 64]], np.float32)
+    w = RANDOM.standard_normal((64, 256)).astype(ml_dtypes.float8_e4m3fn)
+
+    def program(x: mi.DTensor, scale: mi.DTensor, w: mi.DTensor) -> mi.DTensor:
+        rounded = mi.cast(mi.cast(x, mi.float32) / scale, mi.float8_e4m3fn)
+        return x.graph.matmul(rounded, mi.transpose(w), dtype=mi.float32) * scale
+
+    inputs = [x, scale, w]
+    module = graph_of(program, *inputs).module()
+    plan = Plan(forloop=4, block=(128, 1, 1), loads="tma")
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    roles = [op for op in kernel.walk() if isinstance(op, sched.RoleOp)]
+    assert [role.role.data for role in roles] == ["consumers", "producer"]
+    exact = x.astype(np.float64) / scale
+    rounded = exact.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    expected = rounded @ w.astype(np.float64).T * scale
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 
 def test_attention_with_a_long_cache_of_f8_is_one_kernel() -> None:

@@ -20,9 +20,8 @@ from mugraph.dialects.elementwise import NF4_NUMBERS
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.compile import compile_pipeline
-from mugraph.passes.mugraph.factor_products import FactorProductsPass
-from mugraph.passes.mugraph.plan.tiles import choose_least_time
+from mugraph.passes.compile import before_planning, compile_pipeline
+from mugraph.passes.mugraph.plan.tiles import TileChoice, choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.program.fuse_kernels.choice import find_kernels
@@ -386,18 +385,32 @@ def test_attention_with_a_long_cache_of_f8_is_one_kernel() -> None:
     assert len(found.kernels) == 1
 
 
-def test_warp_groups_share_what_they_convert() -> None:
-    """Two groups of 64 columns each, and about as many blocks as multiprocessors."""
+def chosen_of_4_bits(rows: int, columns: int, depth: int) -> TileChoice:
+    """How a product by weights of 4 bits in groups of 128 is cut."""
     graph = mi.new_kernel_graph("linear")
-    x = graph.new_input((64, 4096), dtype=mi.bfloat16)
-    w = graph.new_input((14336, 2048), dtype=mi.int8)
-    scales = graph.new_input((14336, 32), (1, 14336), dtype=mi.bfloat16)
+    x = graph.new_input((rows, depth), dtype=mi.bfloat16)
+    w = graph.new_input((columns, depth // 2), dtype=mi.int8)
+    scales = graph.new_input((columns, depth // 128), (1, columns), dtype=mi.bfloat16)
     wide = mi.dequantize(w, scales, format="int4", dim=1, storage="halves")
     graph.mark_output(x @ mi.transpose(wide))
     module = graph.module()
-    fuse_program(only_function(module), target_named("sm_90a"))
-    PassPipeline((FactorProductsPass(),)).apply(make_context(), module)
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
     (kernel,) = (op for op in module.walk() if isinstance(op, CustomizedOp))
     chosen = choose_least_time(find_dimensions(kernel), target_named("sm_90a"), Plan())
     assert chosen is not None
+    return chosen
+
+
+def test_warp_groups_share_what_they_convert() -> None:
+    """Two groups of 64 columns each, and about as many blocks as multiprocessors."""
+    chosen = chosen_of_4_bits(64, 14336, 4096)
     assert (chosen.partition.grid, chosen.partition.block[0]) == ((112, 1, 1), 256)
+
+
+@pytest.mark.parametrize("depth", [4096, 12288, 14336])
+def test_blocks_of_a_row_have_the_columns_of_an_instruction_and_all_of_the_depth(
+    depth: int,
+) -> None:
+    """A second kernel that adds up parts takes longer than tiles of few columns."""
+    chosen = chosen_of_4_bits(1, 4096, depth)
+    assert (chosen.partition.grid[0], chosen.split) == (256, 1)

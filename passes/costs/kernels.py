@@ -60,10 +60,6 @@ ISSUE_CYCLES = 150.0
 """What an iteration takes besides where the threads that compute load, too."""
 SHARED_ARITHMETIC = 0.86
 """How much of its own time a block's arithmetic takes where blocks share a multiprocessor."""
-WARPS_THAT_WAIT = 8
-"""Warps of a multiprocessor that convert numbers of few bits and do not hide each other's waits:
-8192 x 8192 weights of 4 bits and a row took 17.4 us on an H200 by two blocks of four, and 15.6 by
-four."""
 MOST_STAGES = 8
 """Tiles of the loop under way: more than that bring nothing."""
 WAITING_STAGES = 2
@@ -361,7 +357,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     after = shape.after.cycles(shape.threads, target)
     # A tile's place is taken while the tile is fetched and used, and each stage is one.
     warps = shape.threads / target.warp_size
-    issue = 0.0 if bulk else ISSUE_CYCLES
+    issue = 0.0 if bulk or shape.loop.converts else ISSUE_CYCLES
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
     if groups is not None and groups.kept and resident == 1:
         turn = max(SUSTAINED * iteration, SHORTEST_TURN) / clock
@@ -392,8 +388,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if shape.loop.converts:
         if together == 1:
             each += shape.loop.waiting_cycles(shape.threads, target)
-        if shape.loop.is_of_groups(shape.threads, target) or together * warps <= WARPS_THAT_WAIT:
-            shared = 1.0
+        shared = 1.0
         # Others convert while a block begins.
         starts = min(starts, max(shape.blocks / (target.multiprocessors * resident), 1.0))
     if shape.loop.chained and shape.turns > stages:

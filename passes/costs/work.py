@@ -370,7 +370,7 @@ class PhaseWork(NamedTuple):
         """From its first instruction to its last, of a block that has a multiprocessor alone."""
         warp_size = target.warp_size
         warps = max(threads // warp_size, 1)
-        total = math.fsum(self._product_cycles(each, warps, target) for each in self.products)
+        total = self._cycles_of_products(threads, target)
         total += self.element_cycles(threads, target)
         total += self.special / target.special_a_cycle
         exchanges = self.exchanges + (0 if self.shares_pairs(warps) else self.pairs)
@@ -383,8 +383,22 @@ class PhaseWork(NamedTuple):
         if self.chained and not self.stays_in_registers(threads, warp_size):
             total *= THROUGH_MEMORY
             total += CHAIN_BARRIERS * WARP_CYCLES * warps
-        total += self._conversion_cycles(threads, target)
+        if self.chained:
+            total += self._conversion_cycles(threads, target)
         return total + self.chained * CHAIN_CYCLES
+
+    def _cycles_of_products(self, threads: int, target: Target) -> float:
+        """Of all products, and in no chain also of what is converted for them.
+
+        Single warps convert numbers while they wait for the sums of the product before.
+        """
+        warps = max(threads // target.warp_size, 1)
+        times = [self._product_cycles(each, warps, target) for each in self.products]
+        conversion = self._conversion_cycles(threads, target) if self.converts else 0.0
+        if conversion and not self.suits_groups(threads, target):
+            busy, waiting = map(math.fsum, zip(*times, strict=True))
+            return max(busy + conversion, waiting)
+        return math.fsum(max(each) for each in times) + conversion
 
     def _conversion_cycles(self, threads: int, target: Target) -> float:
         """Of what its threads make of numbers of few bits."""
@@ -395,8 +409,12 @@ class PhaseWork(NamedTuple):
             return issues * issue_cycles(target)
         issues = sum(each.converted * each.conversion for each in self.products)
         if not self.suits_groups(threads, target):
-            # Of pairs that warps share, each warp reads the left matrix of its own alone.
-            pairs = self.pairs if self.shares_pairs(threads // target.warp_size) else 1
+            # Of pairs that warps share, each warp reads the left matrix of its own alone, and those
+            # idle for which a pair has no columns.
+            warps = threads // target.warp_size
+            pairs = self.pairs if self.shares_pairs(warps) else 1
+            if pairs > 1:
+                issues *= max(each.parts(warps) for each in self.products)
             more = threads / pairs / GROUP_THREADS - 1
             return issues * (1 + max(more, 0.0) * MORE_WARPS) * issue_cycles(target)
         groups = threads // GROUP_THREADS
@@ -417,14 +435,15 @@ class PhaseWork(NamedTuple):
         return (LONE_GROUP - 1) * issues * issue_cycles(target)
 
     @staticmethod
-    def _product_cycles(product: Product, warps: int, target: Target) -> float:
-        """Of one product, by warp groups where they can, else by warps."""
+    def _product_cycles(product: Product, warps: int, target: Target) -> tuple[float, float]:
+        """Of one product, by warp groups where they can, else by warps: of its instructions, and
+        of what adds to the same sums, one after another."""
         groups = warps // WARPGROUP
         if target.multiplies_in_warpgroups and groups and product.fills_groups(groups):
             cycles = GROUP_SLACK * group_cycles(product.macs, target, product.element)
-            return max(cycles, operand_cycles(product, target))
+            return cycles, operand_cycles(product, target)
         schedulers = min(warps, target.schedulers_per_multiprocessor)
         each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
         # Warps share the sums first, and then what is added to each.
         one_after_another = product.chain / product.parts(warps) * target.mma_latency
-        return max(product.instructions * each / schedulers, one_after_another)
+        return product.instructions * each / schedulers, one_after_another

@@ -159,6 +159,28 @@ def test_a_kernel_that_promises_much_is_tried_however_long_a_search_took() -> No
     assert searching.least is not None and searching.least <= 102.4
 
 
+def test_a_kernel_whose_bound_is_nearly_its_time_is_tried_however_long_a_search_took() -> None:
+    """What two products read takes most of its time: little can be saved of that, or lost."""
+    graph = mi.new_kernel_graph()
+    x, a, b = (graph.new_input((8, 8)) for _ in range(3))
+    graph.mark_output(x @ a @ b)
+    operators = [op for op in only_function(graph.module()).body.block.ops if op.results]
+    first, second, both = 0b01, 0b10, 0b11
+    costs = {first: 12_200.0, second: 12_200.0, both: 22_900.0}
+    bounds = {first: 1_000.0, second: 1_000.0, both: 21_900.0}
+    searching = search.Search(
+        program=in_segments(operators, apart=True),
+        bound=lambda group: bounds.get(group, math.inf),
+        sharper_bound=lambda _: 0.0,
+        cost=lambda group: costs[group],
+        parts=lambda _: (),
+        structure=lambda group: group,
+        kinds=lambda group: group,
+        tried=lambda: 10**6,
+    )
+    assert searching.run() == [both]
+
+
 @pytest.mark.parametrize(("slow", "count"), [(400.0, 1), (60.0, 3)])
 def test_kernels_like_slow_ones_are_left_out_of_a_long_search(slow: float, count: int) -> None:
     """One of two products is tried; others with both take a quarter of it at least."""

@@ -20,9 +20,8 @@ from mugraph.dialects.elementwise import NF4_NUMBERS
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.compile import compile_pipeline
-from mugraph.passes.mugraph.factor_products import FactorProductsPass
-from mugraph.passes.mugraph.plan.tiles import choose_least_time
+from mugraph.passes.compile import before_planning, compile_pipeline
+from mugraph.passes.mugraph.plan.tiles import TileChoice, choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.program.fuse_kernels.choice import find_kernels
@@ -116,6 +115,34 @@ def test_codes_of_nf4_are_looked_up_in_pairs(dtype: Any) -> None:
     halves = [each.reshape(2, 64, 64) for each in numbers]
     weights = np.stack(halves, 1).reshape(256, 64) * scales.astype(np.float64).repeat(128, 0)
     expected = x.astype(np.float64) @ weights
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_groups_of_64_codes_of_nf4_have_warps_of_their_own(rows: int) -> None:
+    """Both halves of a byte have a scale; threads multiply runs of codes; right as CUDA."""
+    codes = RANDOM.integers(0, 16, (2, 32, 8, 64))
+    packed = (codes[0] | codes[1] << 4).astype(np.uint8).view(np.int8).reshape(32, 512)
+    scales = RANDOM.uniform(0.5, 2, (16, 32)).astype(ml_dtypes.bfloat16)
+    x = RANDOM.standard_normal((rows, 1024)).astype(ml_dtypes.bfloat16)
+
+    def program(x: mi.DTensor, packed: mi.DTensor, scales: mi.DTensor) -> mi.DTensor:
+        of_rows = mi.transpose(scales)
+        wide = mi.dequantize(packed, of_rows, format="nf4", dim=1, storage="halves")
+        return x @ mi.transpose(wide)
+
+    inputs = [x, packed, scales]
+    module = graph_of(program, *inputs).module()
+    plan = Plan(forloop=2, block=(128, 1, 1))
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
+    assert len(products) == 2 and all(op.is_sliced for op in products)
+    assert all(op.atom is not None and op.atom.reads_runs for op in products)
+    numbers = np.array(NF4_NUMBERS).astype(ml_dtypes.bfloat16).astype(np.float64)[codes]
+    weights = numbers.transpose(1, 2, 0, 3).reshape(32, 1024)
+    weights *= scales.astype(np.float64).T.repeat(64, 1)
+    expected = x.astype(np.float64) @ weights.T
     made = generate_cuda(module, make_context(), "sm_90a")
     check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
@@ -321,6 +348,30 @@ def test_warp_groups_load_scales_of_blocks_beside_their_products() -> None:
         assert_near(result, expected)
 
 
+def test_threads_that_compute_load_the_scale_of_rows_that_they_round() -> None:
+    """A number alone, which no bulk copy brings, takes no producer from the weights."""
+    x = RANDOM.standard_normal((1, 256)).astype(ml_dtypes.bfloat16)
+    scale = np.array([[1 / 64]], np.float32)
+    w = RANDOM.standard_normal((64, 256)).astype(ml_dtypes.float8_e4m3fn)
+
+    def program(x: mi.DTensor, scale: mi.DTensor, w: mi.DTensor) -> mi.DTensor:
+        rounded = mi.cast(mi.cast(x, mi.float32) / scale, mi.float8_e4m3fn)
+        return x.graph.matmul(rounded, mi.transpose(w), dtype=mi.float32) * scale
+
+    inputs = [x, scale, w]
+    module = graph_of(program, *inputs).module()
+    plan = Plan(forloop=4, block=(128, 1, 1), loads="tma")
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    roles = [op for op in kernel.walk() if isinstance(op, sched.RoleOp)]
+    assert [role.role.data for role in roles] == ["consumers", "producer"]
+    exact = x.astype(np.float64) / scale
+    rounded = exact.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    expected = rounded @ w.astype(np.float64).T * scale
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
+
+
 def test_attention_with_a_long_cache_of_f8_is_one_kernel() -> None:
     """The scores of 128 heads are not written: that took 487 us of 32,768 keys and not 344."""
     graph, keys = mi.new_kernel_graph("decode"), 8192
@@ -334,18 +385,32 @@ def test_attention_with_a_long_cache_of_f8_is_one_kernel() -> None:
     assert len(found.kernels) == 1
 
 
-def test_warp_groups_share_what_they_convert() -> None:
-    """Two groups of 64 columns each, and about as many blocks as multiprocessors."""
+def chosen_of_4_bits(rows: int, columns: int, depth: int) -> TileChoice:
+    """How a product by weights of 4 bits in groups of 128 is cut."""
     graph = mi.new_kernel_graph("linear")
-    x = graph.new_input((64, 4096), dtype=mi.bfloat16)
-    w = graph.new_input((14336, 2048), dtype=mi.int8)
-    scales = graph.new_input((14336, 32), (1, 14336), dtype=mi.bfloat16)
+    x = graph.new_input((rows, depth), dtype=mi.bfloat16)
+    w = graph.new_input((columns, depth // 2), dtype=mi.int8)
+    scales = graph.new_input((columns, depth // 128), (1, columns), dtype=mi.bfloat16)
     wide = mi.dequantize(w, scales, format="int4", dim=1, storage="halves")
     graph.mark_output(x @ mi.transpose(wide))
     module = graph.module()
-    fuse_program(only_function(module), target_named("sm_90a"))
-    PassPipeline((FactorProductsPass(),)).apply(make_context(), module)
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
     (kernel,) = (op for op in module.walk() if isinstance(op, CustomizedOp))
     chosen = choose_least_time(find_dimensions(kernel), target_named("sm_90a"), Plan())
     assert chosen is not None
+    return chosen
+
+
+def test_warp_groups_share_what_they_convert() -> None:
+    """Two groups of 64 columns each, and about as many blocks as multiprocessors."""
+    chosen = chosen_of_4_bits(64, 14336, 4096)
     assert (chosen.partition.grid, chosen.partition.block[0]) == ((112, 1, 1), 256)
+
+
+@pytest.mark.parametrize("depth", [4096, 12288, 14336])
+def test_blocks_of_a_row_have_the_columns_of_an_instruction_and_all_of_the_depth(
+    depth: int,
+) -> None:
+    """A second kernel that adds up parts takes longer than tiles of few columns."""
+    chosen = chosen_of_4_bits(1, 4096, depth)
+    assert (chosen.partition.grid[0], chosen.split) == (256, 1)

@@ -131,7 +131,7 @@ def _products_of(value: SSAValue) -> Sequence[tb.MatmulOp]:
     if isinstance(op, tb.AddOp):
         parts = [_products_of(part) for part in op.operands if shape_of(part.type) == whole]
         return [*parts[0], *parts[1]] if len(parts) == 2 and all(parts) else ()
-    if not isinstance(op, tb.MulOp) or not isinstance(op.rhs.owner, tb.InputOp):
+    if not isinstance(op, tb.MulOp) or not isinstance(op.rhs.owner, tb.InputOp | tb.SplitOp):
         return ()
     is_of_pairs = shape_of(op.rhs.type)[0] == whole[0] and shape_of(op.lhs.type) == whole
     return _products_of(op.lhs) if is_of_pairs else ()

@@ -30,6 +30,7 @@ from mugraph.passes.schedule.lower_threadblock.bulk_loads import comes_in_bulk, 
 from mugraph.passes.schedule.lower_threadblock.channels import (
     are_numbers_of_products,
     are_numbers_of_results,
+    are_numbers_of_rows,
 )
 from mugraph.passes.schedule.lower_threadblock.levels import Levels, loads_of_rings
 from mugraph.passes.schedule.lower_threadblock.operators import schedule_operator
@@ -95,8 +96,11 @@ def lower_kernel(
             if are_numbers_of_results(op, levels) and (by_groups or not comes_in_bulk(op))
         ]
         of_products = [op for op in levels.inputs if are_numbers_of_products(op, builder.threads)]
-        by_bulk = [op for op in levels.inputs if op not in (*of_results, *of_products)]
+        of_rows = [op for op in levels.inputs if op not in of_results and are_numbers_of_rows(op)]
+        by_threads = (*of_results, *of_products, *of_rows)
+        by_bulk = [op for op in levels.inputs if op not in by_threads]
         loads = {op: make_bulk_load(builder, op, inputs) for op in by_bulk}
+        builder.prologue += [load_of(builder, op, inputs) for op in of_rows]
         late += [load_of(builder, op, inputs) for op in of_results]
         looped += [load_of(builder, op, inputs) for op in of_products]
         of_rings = [[op for op in ring if op in loads] for ring in loads_of_rings(levels)]

@@ -62,6 +62,16 @@ def are_numbers_of_products(op: tb.InputOp, threads: int) -> bool:
     return bool(products) and all(warpgroup_layout_of(each, threads) for each in products)
 
 
+def are_numbers_of_rows(op: tb.InputOp) -> bool:
+    """Whether an input has numbers of rows, or one, loaded once, that no bulk copy can bring.
+
+    Such as the scale that rows are divided by.  The threads that compute load them before the loop.
+    """
+    if op.loop_dim >= 0 or _is_found_elsewhere(op) or shape_of(op.result.type)[-1] > 1:
+        return False
+    return not comes_in_bulk(op)
+
+
 def products_scaled_by(op: tb.InputOp) -> Sequence[tb.MatmulOp]:
     """The products that numbers of rows, or one, multiply; none where anything else uses them.
 
@@ -91,7 +101,11 @@ def obstacles(graph: CustomizedOp, levels: Levels, target: Target) -> list[str]:
     if not levels.inputs:
         found.append("it loads nothing")
     for op in levels.inputs:
-        if are_numbers_of_results(op, levels) or are_numbers_of_products(op, graph.threads):
+        if (
+            are_numbers_of_results(op, levels)
+            or are_numbers_of_products(op, graph.threads)
+            or are_numbers_of_rows(op)
+        ):
             continue
         try:
             layouts_of_load(op)

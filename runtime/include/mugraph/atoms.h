@@ -321,7 +321,9 @@ __device__ __forceinline__ uint32_t halves_of(uint32_t bytes) {
 // each.
 template <class Operand, class Through, class T, bool kHigh = false>
 __device__ __forceinline__ uint32_t convert_pair(uint32_t bytes) {
-  if constexpr (cute::is_same<T, int8_t>::value && kMadeOfBits<Operand, Through>) {
+  if constexpr (cute::is_same<T, int8_t>::value && kLookedUp<Operand, Through>) {
+    return nf4_pair<Operand, CodeOfByte<Through>::kFirst, kHigh>(bytes);
+  } else if constexpr (cute::is_same<T, int8_t>::value && kMadeOfBits<Operand, Through>) {
     return pair_of_spread<Operand, Through>(kHigh ? spread_high_bytes(bytes) : spread_bytes(bytes));
   } else if constexpr (is_fp8<T>) {
     const uint32_t word = halves_of<T, kHigh>(bytes);

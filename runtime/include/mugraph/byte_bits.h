@@ -59,9 +59,10 @@ struct CodeOfByte<ops::Chain<ops::Bits<kFirstBit, kCount>, ops::Nf4>> {
   static constexpr int kFirst = small_whole(kCount) == 4 ? small_whole(kFirstBit) : kNoNumber;
 };
 
+// Whether a chain's numbers are looked up in pairs of T, by `nf4_pair`.
 template <class T, class Through>
-inline constexpr bool kLookedUp =
-    (cute::is_same<T, half_t>::value || cute::is_same<T, bfloat16_t>::value) && CodeOfByte<Through>::kFirst <= 4;
+inline constexpr bool kLookedUp = (cute::is_same<T, half_t>::value || cute::is_same<T, bfloat16_t>::value) &&
+                                  (CodeOfByte<Through>::kFirst == 0 || CodeOfByte<Through>::kFirst == 4);
 
 // How many bits fit below the float of T whose last bit is 1.
 template <class T>
@@ -78,12 +79,11 @@ inline constexpr bool kHasTopBit =
     Made::kFirst == 0 && Made::kCount == 8 && kUnitBits<T> == 7 &&
     (kFlips<Through> ? Made::kAfter == -128 : Made::kBefore == 0 && Made::kAfter == 0);
 
-// Whether a chain's numbers are made so, as pairs of T, or looked up in pairs.
+// Whether a chain's numbers are made so, as pairs of T.
 template <class T, class Through>
 inline constexpr bool kMadeOfBits =
-    kLookedUp<T, Through> || ((cute::is_same<T, half_t>::value || cute::is_same<T, bfloat16_t>::value) &&
-                              ByteChain<Through>::kIsOfByte &&
-                              (ByteChain<Through>::kCount <= kUnitBits<T> || kHasTopBit<T, Through>));
+    (cute::is_same<T, half_t>::value || cute::is_same<T, bfloat16_t>::value) && ByteChain<Through>::kIsOfByte &&
+    (ByteChain<Through>::kCount <= kUnitBits<T> || kHasTopBit<T, Through>);
 
 // a * factor + b in both halves of words, a number for both; exact wherever it is used.
 template <class T>
@@ -170,16 +170,19 @@ constexpr uint32_t nf4_bytes(int first, int high) {
   return word;
 }
 
-// What two codes of NF4 mean, the numbers in the low four bits of the halves of a word: eight numbers are looked up by
-// the low three bits of a code, byte by byte, twice, and the fourth bit chooses.
-template <class T>
-__device__ __forceinline__ uint32_t nf4_pair(uint32_t codes) {
+// What the codes of NF4 in bits kFirst to kFirst + 3 of two bytes mean, the low bytes of a word or the high ones. All four
+// codes of both bytes are looked up at once, so that the other two cost nothing more where they are wanted, too: eight
+// numbers by the low three bits of a code, byte by byte, twice, and the fourth bit chooses.
+template <class T, int kFirst, bool kHigh>
+__device__ __forceinline__ uint32_t nf4_pair(uint32_t bytes) {
   constexpr uint32_t kLow[4] = {nf4_bytes<T>(0, 0), nf4_bytes<T>(4, 0), nf4_bytes<T>(8, 0), nf4_bytes<T>(12, 0)};
-  constexpr uint32_t kHigh[4] = {nf4_bytes<T>(0, 1), nf4_bytes<T>(4, 1), nf4_bytes<T>(8, 1), nf4_bytes<T>(12, 1)};
-  const uint32_t twice = codes * 0x11u, places = twice | twice >> 8;
-  const uint32_t small = bytes_at(bytes_at(kLow[0], kLow[1], places), bytes_at(kHigh[0], kHigh[1], places), 0x7250);
-  const uint32_t large = bytes_at(bytes_at(kLow[2], kLow[3], places), bytes_at(kHigh[2], kHigh[3], places), 0x7250);
-  return bytes_at(small, large, (places >> 1 & 0x4444u) | 0x3210u);
+  constexpr uint32_t kUpper[4] = {nf4_bytes<T>(0, 1), nf4_bytes<T>(4, 1), nf4_bytes<T>(8, 1), nf4_bytes<T>(12, 1)};
+  constexpr int kShift = kHigh ? 16 : 0;
+  const uint32_t places = (bytes & 0x77777777u) >> kShift;
+  const uint32_t half = ((bytes >> 1 & 0x44444444u) | 0x32103210u) >> kShift;
+  const uint32_t low = bytes_at(bytes_at(kLow[0], kLow[1], places), bytes_at(kLow[2], kLow[3], places), half);
+  const uint32_t upper = bytes_at(bytes_at(kUpper[0], kUpper[1], places), bytes_at(kUpper[2], kUpper[3], places), half);
+  return bytes_at(low, upper, kFirst == 0 ? 0x6240u : 0x7351u);
 }
 
 // The pair that `Through` makes of two bytes, the low ones of the halves of a word.
@@ -190,9 +193,7 @@ __device__ __forceinline__ uint32_t pair_of_spread(uint32_t spread) {
   constexpr bool kIsHalf = cute::is_same<T, half_t>::value;
   constexpr uint32_t kUnitBitsOfT = kIsHalf ? 0x6400u : 0x4300u;
   constexpr float kUnit = kIsHalf ? 1024.0f : 128.0f;
-  if constexpr (kLookedUp<T, Through>) {
-    return nf4_pair<T>(spread >> CodeOfByte<Through>::kFirst & 0xf000fu);
-  } else if constexpr (kHasTopBit<T, Through>) {
+  if constexpr (kHasTopBit<T, Through>) {
     const uint32_t low = masked<0x7fu, kUnitBitsOfT>(spread), top = masked<0x80u, kUnitBitsOfT>(spread);
     return kFlips<Through> ? fma_in_halves<T>(top, -1.0f, low)
                            : fma_in_halves<T>(plus_in_halves<T>(top, -2.0f * kUnit), 1.0f, low);
@@ -201,12 +202,6 @@ __device__ __forceinline__ uint32_t pair_of_spread(uint32_t spread) {
     const uint32_t added = kFlips<Through> ? spread : spread + Made::kBefore * 0x10001u;
     return plus_in_halves<T>(masked<kMask, kUnitBitsOfT ^ kTop>(added >> Made::kFirst), Made::kAfter - kUnit);
   }
-}
-
-// The same of the low bytes of a word.
-template <class T, class Through>
-__device__ __forceinline__ uint32_t pair_of_bytes(uint32_t bytes) {
-  return pair_of_spread<T, Through>(spread_bytes(bytes));
 }
 
 }  // namespace mugraph

@@ -101,7 +101,7 @@ def test_what_all_blocks_load_is_in_the_cache_of_a_multiprocessor() -> None:
     """Weights of all blocks take less than as many bytes of which each block has its own."""
 
     def time(of_each: int) -> float:
-        loads = (Load(1024, 2**22, looped=False), Load(1024, 1024 * of_each, looped=False))
+        loads = Loads((Load(1024, 2**22, False), Load(1024, 1024 * of_each, False)))
         work, nothing = PhaseWork((), 64, rows=((1, 512),)), PhaseWork((), 0)
         shape = KernelShape(4096, 32, 1, loads, work, nothing, 1024, 0, held=Held(4096, 0, 512))
         found = estimate(shape, H200)

@@ -27,12 +27,12 @@ from benchmarks.h200.experiments import (
 )
 from benchmarks.h200.pipelines import TRY
 from benchmarks.pages import table
+from mugraph.passes.costs.warp_layouts import choose_atom, choose_warp_layout
 from mugraph.passes.schedule.lower_threadblock.small_products import (
     SmallProduct,
     swapped_layout,
     way_cost,
 )
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import choose_atom, choose_warp_layout
 from mugraph.passes.schedule.pipeline_loads.stages import Ring, choose_ring_stages
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 

@@ -25,7 +25,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
-from mugraph.passes.schedule.analysis.registers import UNROLLED_VALUES
+from mugraph.passes.costs.warp_layouts import UNROLLED_VALUES
 
 
 @print_operation.register

@@ -90,8 +90,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     - A number for each column of a product, for all threads with values of it, through an epilogue.
       The buffer is one matrix of one column (or row) with as many numbers.
     - A matrix of a product's extents, as threads hold the product, or a number for each row of it,
-      through an epilogue.  A buffer of one element is the number of every row.  ``ldmatrix`` loads
-      a matrix of 16 bits in shared memory whose lines of 16 bytes are whole.
+      through an epilogue.  A buffer of one element is the number of every row.  In a loop,
+      ``ldmatrix`` loads a matrix of 16 bits in shared memory whose lines of 16 bytes are whole.
 
     Of a product by warps along k, each of which has a matrix of its own, the buffer has as many
     matrices, or as many rows of numbers of columns.
@@ -155,8 +155,14 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         return not self.loads_operand and _fragment(self.destination).sliced_axis is None
 
     def loads_lines(self) -> bool:
-        """Whether ``ldmatrix`` loads a matrix of a product's extents: its lines are whole."""
+        """Whether ``ldmatrix`` loads a matrix of a product's extents: its lines are whole.
+
+        Only in a loop.  A matrix that is loaded once, such as a residual, gives its place to the
+        result, which a thread may store only where no other thread has read.
+        """
         if not self.loads_matrix or not isinstance(self.source.type, SharedType):
+            return False
+        if enclosing_loop(self) is None:
             return False
         mma = _fragment(self.destination).tiled_mma
         if mma is None or mma.thr_layout[1:] != (1, 1) or element_bytes_of(self.source.type) != 2:

@@ -12,8 +12,8 @@ from mugraph.dialects.programming_model import (
     REGISTER_STEP,
 )
 from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.warp_layouts import choose_warp_layout
 from mugraph.passes.costs.work import INSTRUCTION, LOADING_REGISTERS
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import choose_warp_layout
 from mugraph.passes.targets import Target
 
 MOST_SUMS, MOST_GROUP_SUMS = 128, 160

@@ -21,11 +21,11 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.costs.warp_layouts import Tiles
 from mugraph.passes.costs.work import WORKING_REGISTERS
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.schedule.analysis.registers import (
     MAX_THREAD_REGISTERS,
-    Tiles,
     register_limit,
     registers_needed,
 )

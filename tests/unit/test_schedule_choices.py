@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.passes.costs.memory import CACHED_FLIGHT, MOSTLY_NEW, bytes_in_flight
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
+from mugraph.passes.costs.warp_layouts import (
     WORTH_A_SUM,
     WarpLayout,
     choose_atom,

@@ -13,6 +13,7 @@ from benchmarks.h200 import records, small_m_model
 from mugraph.dialects import sched
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
+from mugraph.passes.costs.warp_layouts import choose_atom, choose_warp_layout
 from mugraph.passes.schedule.lower_threadblock.small_products import (
     WORTH_A_SWAP,
     SmallProduct,
@@ -21,7 +22,6 @@ from mugraph.passes.schedule.lower_threadblock.small_products import (
     swapped_layout,
     way_cost,
 )
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import choose_atom, choose_warp_layout
 from mugraph.passes.schedule.pipeline_loads.stages import Ring, choose_ring_stages
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context

@@ -15,7 +15,7 @@ from mugraph.dialects.plan import Plan
 from mugraph.errors import UserError
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.products import group_cycles, instruction_cycles
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import choose_atom
+from mugraph.passes.costs.warp_layouts import choose_atom
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import (
     MMA,

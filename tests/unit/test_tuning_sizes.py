@@ -94,7 +94,7 @@ def test_a_program_that_fails_as_it_is_written(tmp_path: Path) -> None:
 def test_what_a_function_takes_stays() -> None:
     changed = SizedProgram(TEXT, "f.te", "h200", (), (("M", (64, 128)),))
     with pytest.raises(UserError, match="at M=128 the function takes other buffers"):
-        changed.compile(Sizes((("M", 128),)))
+        changed.generate(Sizes((("M", 128),)))
 
 
 def test_generated_files_have_what_the_launcher_calls() -> None:

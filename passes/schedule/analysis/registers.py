@@ -10,63 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
+from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_BYTES, REGISTER_STEP
 from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.sched.types import TileType
-from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.costs.warp_layouts import Tiles
 from mugraph.passes.costs.work import WORKING_REGISTERS
-
-UNROLLED_VALUES = 96
-"""Products of at least so many values a thread are not unrolled (``tb/matmul.h``)."""
 
 OVERCOUNTED = 4
 """Registers that a thread which runs straight needs less than is counted: ptxas found room in 128
 for softmaxes of 51,866 and 53,247 columns in 512 threads, which are counted as 131 and 132."""
 PASSING = (sched.ReduceOp, sched.MapOp, sched.MaskOp, sched.CopyOp, sched.StoreOp)
 """Operators that take element by element what the one before them makes."""
-
-
-class Tiles(NamedTuple):
-    """The instruction tiles of a product that each warp (or single thread) has, along m and n."""
-
-    atom: MmaAtom
-    m: int
-    n: int
-
-    @property
-    def values(self) -> int:
-        """Registers of the result."""
-        return self.m * self.n * self.atom.values_of_c
-
-    @property
-    def operands(self) -> int:
-        """Registers that the operands take while the product is computed.
-
-        A lane holds 4 registers of each tile of A and 4 of each pair of tiles of B.  Small products
-        load some steps of k ahead.  For large ones the compiler keeps A and loads B as it goes.
-        Warp groups read operands from shared memory.
-        """
-        if is_of_warpgroups(self.atom):
-            return 0
-        if self.atom.is_scalar:
-            return self.n + 1
-        if self.values >= UNROLLED_VALUES:
-            return 4 * self.m + 4
-        step = 4 * (self.m + math.ceil(self.n / 2))
-        return step * next((ahead for ahead in (4, 2) if ahead * step <= 64), 1)
-
-    @property
-    def registers(self) -> int:
-        """Registers of the result and of the operands."""
-        return self.values + self.operands
 
 
 def tiles_of(fragment: TileType) -> Tiles | None:

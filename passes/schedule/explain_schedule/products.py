@@ -18,17 +18,17 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
+from mugraph.passes.costs.warp_layouts import (
+    WarpLayout,
+    choose_atom,
+    choose_warp_layout,
+)
 from mugraph.passes.schedule.lower_threadblock.small_products import (
     SmallProduct,
     describe,
     swap_obstacle,
     swapped_layout,
     way_cost,
-)
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
-    WarpLayout,
-    choose_atom,
-    choose_warp_layout,
 )
 from mugraph.passes.schedule.pipeline_loads.rings import feeds_of
 from mugraph.passes.targets import Target

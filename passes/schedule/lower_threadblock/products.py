@@ -28,6 +28,11 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.costs.products import MOST_SWAPPED_ROWS, RUNS_OF_LANES
+from mugraph.passes.costs.warp_layouts import (
+    WarpLayout,
+    choose_atom,
+    choose_warp_layout,
+)
 from mugraph.passes.costs.work import WORKING_REGISTERS
 from mugraph.passes.schedule.analysis.registers import (
     register_limit,
@@ -46,11 +51,6 @@ from mugraph.passes.schedule.lower_threadblock.small_products import (
     choose_small_layout,
     is_small,
     swap_obstacle,
-)
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import (
-    WarpLayout,
-    choose_atom,
-    choose_warp_layout,
 )
 from mugraph.passes.schedule.lower_threadblock.warpgroups import (
     reads_descriptors,

@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mugraph.passes.costs.warp_layouts import Tiles
 from mugraph.passes.costs.work import WORKING_REGISTERS
-from mugraph.passes.schedule.analysis.registers import Tiles
 
 MAX_PIECES = 16
 """More pieces than this are not worth the code: such a product stays whole, in local memory."""

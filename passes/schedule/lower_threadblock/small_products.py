@@ -15,8 +15,8 @@ from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, GROUP_
 from mugraph.passes.costs.memory import TURN_NS, arrival_cycles, shared_cycles
 from mugraph.passes.costs.overlap import IN_AN_ITERATION, side_by_side
 from mugraph.passes.costs.products import GROUP_LATENCY, group_cycles, sum_cycles
+from mugraph.passes.costs.warp_layouts import WarpLayout, product_cost
 from mugraph.passes.schedule.analysis.remarks import Obstacle
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
 from mugraph.passes.schedule.lower_threadblock.warpgroups import (
     group_obstacle,
     require_family,

@@ -25,9 +25,9 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     shape_of,
 )
+from mugraph.passes.costs.warp_layouts import WarpLayout
 from mugraph.passes.schedule.analysis.remarks import Obstacle
 from mugraph.passes.schedule.lower_threadblock.bulk_loads import layouts_of_load
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout
 
 
 def require_family(types: tuple[str, str]) -> WarpgroupFamily:

@@ -38,7 +38,7 @@ from mugraph.dialects.tensor_types import (
     with_layout,
 )
 from mugraph.passes.costs.products import group_cycles, group_latency
-from mugraph.passes.schedule.lower_threadblock.warp_layouts import WarpLayout, product_cost
+from mugraph.passes.costs.warp_layouts import WarpLayout, product_cost
 from mugraph.passes.schedule.lower_threadblock.warpgroups import require_family
 from mugraph.passes.schedule.plan_swizzle import possible_layouts
 from mugraph.passes.targets import Target

@@ -5,16 +5,55 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms import MmaAtom, scalar_atom, tensor_core_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
+from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.passes.costs.memory import shared_cycles
 from mugraph.passes.costs.products import sum_cycles, warp_steps_cycles
-from mugraph.passes.schedule.analysis.registers import UNROLLED_VALUES, Tiles
 from mugraph.passes.targets import MMA, Target
+
+UNROLLED_VALUES = 96
+"""Products of at least so many values a thread are not unrolled (``tb/matmul.h``)."""
 
 WORTH_A_SUM = 0.8
 """Warps along k must take so little of the cycles without them: the estimate is no better."""
+
+
+class Tiles(NamedTuple):
+    """The instruction tiles of a product that each warp (or single thread) has, along m and n."""
+
+    atom: MmaAtom
+    m: int
+    n: int
+
+    @property
+    def values(self) -> int:
+        """Registers of the result."""
+        return self.m * self.n * self.atom.values_of_c
+
+    @property
+    def operands(self) -> int:
+        """Registers that the operands take while the product is computed.
+
+        A lane holds 4 registers of each tile of A and 4 of each pair of tiles of B.  Small products
+        load some steps of k ahead.  For large ones the compiler keeps A and loads B as it goes.
+        Warp groups read operands from shared memory.
+        """
+        if is_of_warpgroups(self.atom):
+            return 0
+        if self.atom.is_scalar:
+            return self.n + 1
+        if self.values >= UNROLLED_VALUES:
+            return 4 * self.m + 4
+        step = 4 * (self.m + math.ceil(self.n / 2))
+        return step * next((ahead for ahead in (4, 2) if ahead * step <= 64), 1)
+
+    @property
+    def registers(self) -> int:
+        """Registers of the result and of the operands."""
+        return self.values + self.operands
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,7 @@ class TruthRegisters(RecordedEngine):
         return self.known[index]
 
     def store(self, index: Any, value: Any) -> None:
-        """Keeps a truth."""
+        """Keeps a truth.  Raises KernelError for other values, and where there is no such place."""
         if isinstance(value, Number) and not self.known:
             super().store(index, value)
             return
@@ -278,4 +278,5 @@ class TruthRegisters(RecordedEngine):
                 "a fragment of truths holds conditions on indices, each written at a number where "
                 "the fragment is made, or truths of elements, from 'clear' on"
             )
+        self.place(index)  # it is one of the fragment's
         self.known[index] = value

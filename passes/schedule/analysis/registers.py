@@ -118,9 +118,9 @@ def _elementwise_runs(inner: Sequence[Operation]) -> list[tuple[int, int]]:
     """
     found: list[tuple[int, int]] = []
     for arrangement, group in groupby(range(len(inner)), lambda at: _arrangement_mapped(inner[at])):
-        start, *others = group
+        places = [*group]
         if arrangement is not None:
-            found.append((start, [start, *others][-1] + 1))
+            found.append((places[0], places[-1] + 1))
     return found
 
 

@@ -244,10 +244,10 @@ class RecordedEngine:
 
 
 class TruthRegisters(RecordedEngine):
-    """Registers of truths: of elements, or of indices, which no instruction computes.
+    """Registers of truths: of elements, or of conditions on indices, which need no instruction.
 
-    Those of indices are written where the fragment is made, each at a number, and are conditions of
-    what is done later.
+    Conditions are written in the block that makes the fragment, each at a place that is a number.
+    They are read as conditions of later copies.
     """
 
     def __init__(self, recording: Recording, buffer: SSAValue, dtype: np.dtype[Any]) -> None:

@@ -33,6 +33,7 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.launch_extents import (
     GridCut,
     HoldsLengths,
+    cut_grid,
     extents_of,
     three_fault,
 )
@@ -225,11 +226,7 @@ class KernelOp(HoldsLengths):
 
         ``values`` are the numbers of the arguments that cut the grid.
         """
-        grid = list(self.grid_dim)
-        for cut in self.cuts:
-            blocks = cut.blocks(values[cut.argument], self.cluster_blocks)
-            grid[cut.axis] = min(grid[cut.axis], blocks)
-        return tuple(grid)
+        return cut_grid(self.grid_dim, self.cuts, values, self.cluster_blocks)
 
     @property
     def cluster_dim(self) -> tuple[int, ...]:

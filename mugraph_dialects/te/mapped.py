@@ -39,7 +39,7 @@ from xdsl.utils.str_enum import StrEnum
 from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.launch_extents import MAX_GRID, GridCut, extents_of, launch_fault
+from mugraph.dialects.launch_extents import MAX_GRID, GridCut, cut_grid, extents_of, launch_fault
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te.accesses import ELEMENT, Combination, CombinationAttr, NewOp
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, as_region
@@ -159,11 +159,7 @@ class KernelOp(LoopOp):
 
     def launched_grid(self, values: Mapping[int, int]) -> tuple[int, ...]:
         """The blocks along x, y and z where arguments have these values."""
-        grid = list(self.grid_dim)
-        for one in self.cuts:
-            blocks = one.blocks(values[one.argument], self.cluster_blocks)
-            grid[one.axis] = min(grid[one.axis], blocks)
-        return tuple(grid)
+        return cut_grid(self.grid_dim, self.cuts, values, self.cluster_blocks)
 
     def cut_condition(self, cut: GridCut, size: int) -> AffineExpr:
         """What is at least 0 for launched blocks: of dimension 0, the block, and of a size."""

@@ -30,13 +30,7 @@ from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.launch_extents import (
-    GridCut,
-    HoldsLengths,
-    cut_grid,
-    extents_of,
-    three_fault,
-)
+from mugraph.dialects.launch_extents import GridCut, HoldsLengths, cut_grid, extents_of, three_fault
 from mugraph.dialects.lengths import verify_held_lengths
 from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute

@@ -17,9 +17,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from cases.build import batch_source
-
 from mugraph.reading import make_context, read_module
+from mugraph.runtime.batch import batch_source
 from mugraph.runtime.compile import calls_cublas, compile_cubin, compile_log
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.toolchain import find_toolchain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -67,6 +67,19 @@ class GridCut(NamedTuple):
     def blocks(self, elements: int, together: int) -> int:
         """How many blocks have some of the elements, in whole runs of ``together``."""
         return -(-elements // (self.step * together)) * together
+
+
+def cut_grid(
+    grid: Sequence[int], cuts: Sequence[GridCut], values: Mapping[int, int], together: int
+) -> tuple[int, ...]:
+    """The blocks of a grid that compute something where arguments have these values.
+
+    They are in whole runs of ``together``, such as clusters.
+    """
+    left = list(grid)
+    for cut in cuts:
+        left[cut.axis] = min(left[cut.axis], cut.blocks(values[cut.argument], together))
+    return tuple(left)
 
 
 class HasLaunchExtents(IRDLOperation):

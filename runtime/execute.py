@@ -265,11 +265,11 @@ class _DeviceMemory:
 
 @dataclass(frozen=True)
 class TimedCalls:
-    """Tensors of calls on the GPU, so many that none is in the L2 cache when it is used again."""
+    """Tensors of calls on the GPU, of so many calls that L2 has lost each before its next use."""
 
     signature: Signature
     sources: Sequence[int]
-    """Addresses of inputs, of one call behind the other; then those of what a call says besides."""
+    """Addresses of the inputs, and of the numbers that a call says, one call after another."""
     targets: Sequence[int]
     copies: int
     numbers: ctypes.Array[ctypes.c_int64]

@@ -42,8 +42,9 @@ def chosen(arguments: argparse.Namespace) -> list[Shape]:
 
     With records of a run those on which a peer is ahead the most come first.
     """
-    if arguments.count < 1 or arguments.first < 0:
-        raise UserError("--count must be at least 1, and --first at least 0.")
+    most = arguments.count if arguments.most is None else arguments.most
+    if min(arguments.count, most) < 1 or arguments.first < 0:
+        raise UserError("--count and --most must be at least 1, and --first at least 0.")
     place, parts = part_of(arguments.shard)
     found = shapes(arguments.seed, arguments.first + arguments.count)[arguments.first :]
     found = [
@@ -51,7 +52,7 @@ def chosen(arguments: argparse.Namespace) -> list[Shape]:
     ]
     if arguments.records is not None:
         found = worst_first(found, results.read(arguments.records))
-    return found[: arguments.most]
+    return found[:most]
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -116,7 +117,9 @@ def _picture(arguments: argparse.Namespace) -> int:
     records = results.read(arguments.records)
     panels = panels_of(records)
     if not panels:
-        raise UserError("these records have no layer over rows; run --seed 0 --count 24 has some.")
+        raise UserError(
+            "no layer over rows stands beside a peer; run --seed 0 --count 24 has some."
+        )
     image = arguments.records.with_suffix(".svg")
     image.write_text(picture(panels), encoding="utf-8")
     lines = "\n".join(page(records, image.name))

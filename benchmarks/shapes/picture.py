@@ -43,13 +43,18 @@ class Panel:
 
 
 def panels_of(records: Records) -> list[Panel]:
-    """A panel for each layer of seed 0."""
+    """A panel for each layer of seed 0 that was measured beside a peer."""
     layers: dict[str, list[tuple[Shape, Record]]] = {}
-    for record in records.values():
-        shape = shape_named(record.workload)
-        if shape.seed == LAYERS_SEED and record.ours is not None:
-            layers.setdefault(title_of(shape), []).append((shape, record))
-    return [Panel(title, lines_of(rows)) for title, rows in layers.items()]
+    for shape, record in layers_in(records):
+        layers.setdefault(title_of(shape), []).append((shape, record))
+    panels = (Panel(title, lines_of(rows)) for title, rows in layers.items())
+    return [panel for panel in panels if panel.points]
+
+
+def layers_in(records: Records) -> list[tuple[Shape, Record]]:
+    """The records of shapes of seed 0."""
+    found = [(shape_named(record.workload), record) for record in records.values()]
+    return [(shape, record) for shape, record in found if shape.seed == LAYERS_SEED]
 
 
 def title_of(shape: Shape) -> str:
@@ -142,10 +147,10 @@ COLUMNS = ("layer", "M:", "ours:", *(f"{name}:" for name in LINES), "best peer /
 
 def page(records: Records, image: str) -> list[str]:
     """The lines of the page that shows the picture, with the times that it is drawn from."""
-    facts = next(iter(records.values())).facts
+    layers = layers_in(records)
+    facts = layers[0][1].facts
     rows: list[list[object]] = []
-    for record in records.values():
-        shape = shape_named(record.workload)
+    for shape, record in layers:
         times = [fastest(record, systems) for systems in LINES.values()]
         found = gain(record, record.ours)
         rows.append(
@@ -156,7 +161,7 @@ def page(records: Records, image: str) -> list[str]:
             ]
         )
     of_run = {name: facts[name] for name in ("gpu", "date", "nvcc", "torch")}
-    of_run["commit"] = ", ".join(sorted({record.facts["commit"] for record in records.values()}))
+    of_run["commit"] = ", ".join(sorted({record.facts["commit"] for _, record in layers}))
     return [
         *pages.head("Three layers over rows", {"model": facts["model"], **of_run}),
         f"![A peer's time over ours, for each layer over rows]({image})",

@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.utils.target import Target
 
+from mugraph.codegen.cuda import host_kernels, host_products
 from mugraph.codegen.cuda.buckets import print_choice
 from mugraph.codegen.cuda.channels import map_parameters
 from mugraph.codegen.cuda.collectives import HEADER as COLLECTIVES
@@ -33,7 +34,6 @@ from mugraph.codegen.cuda.host import (
     symbols_of,
     workspace_bytes,
 )
-from mugraph.codegen.cuda.host_kernels import print_move
 from mugraph.codegen.cuda.kernel import KernelKind, print_joined_kernel, print_kernel
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.tasks import HEADER as TASKS
@@ -51,8 +51,9 @@ __all__ = [
     "CudaTarget",
     "communicators_of",
     "find_function",
+    "host_kernels",
+    "host_products",
     "print_module",
-    "print_move",
     "require_kernels",
     "workspace_bytes",
 ]

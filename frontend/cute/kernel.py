@@ -47,9 +47,9 @@ from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import place_of
 from mugraph.dialects.named_extents import EXTENT, set_named_extents
 from mugraph.dialects.programming_model import MAX_THREADS
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
-from mugraph.passes.texpr.instructions import require_instructions
+from mugraph.passes.texpr.requirements import require_target
 from mugraph.passes.texpr.te_check import out_of_bounds_message
 from mugraph.runtime.interpreter.texpr import run_texpr
 
@@ -314,8 +314,8 @@ class Launch:
 
         Its operators have the lines of Python for locations.  ``arch`` is the GPU whose shared
         memory must suffice, and which must have the instructions that the kernel names.  Raises
-        KernelError with the line that cannot be recorded, UserError for an instruction that the GPU
-        lacks.
+        KernelError with the line that cannot be recorded, UserError for an instruction or shared
+        memory that the GPU lacks.
         """
         parameters = self.call.parameters
         sizes = list(dict.fromkeys(size for one in parameters for size in one.sizes if size))
@@ -332,12 +332,6 @@ class Launch:
             tensors[one.name] = whole_tensor(engine, one.layout)
         with running_on(Recorder(recording)):
             self._call(tensors)
-        limit = target_named(arch).shared_memory_per_block
-        if recording.shared_bytes > limit:
-            raise KernelError(
-                f"kernel '{self.name}' needs {recording.shared_bytes} bytes of shared memory a "
-                f"block; {arch} has {limit}: use smaller tiles, or fewer of them"
-            )
         with _reported():
             body.add_ops([recording.finish(), ReturnOp()])
         for size, argument in zip(sizes, body.args[len(parameters) :], strict=True):
@@ -366,7 +360,7 @@ class Launch:
         module = ModuleOp([function])
         with _reported():
             module.verify()
-        require_instructions(module, arch)
+        require_target(module, arch)
         out = find_out_of_bounds(function) if recording.may_leave_buffers else None
         if out is not None:
             raise KernelError(

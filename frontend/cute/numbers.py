@@ -244,10 +244,10 @@ class RecordedEngine:
 
 
 class TruthRegisters(RecordedEngine):
-    """Registers of truths: of elements, or of indices, which no instruction computes.
+    """Registers of truths: of elements, or of conditions on indices, which need no instruction.
 
-    Those of indices are written where the fragment is made, each at a number, and are conditions of
-    what is done later.
+    Conditions are written in the block that makes the fragment, each at a place that is a number.
+    They are read as conditions of later copies.
     """
 
     def __init__(self, recording: Recording, buffer: SSAValue, dtype: np.dtype[Any]) -> None:
@@ -265,7 +265,7 @@ class TruthRegisters(RecordedEngine):
         return self.known[index]
 
     def store(self, index: Any, value: Any) -> None:
-        """Keeps a truth."""
+        """Keeps a truth.  Raises KernelError for other values, and where there is no such place."""
         if isinstance(value, Number) and not self.known:
             super().store(index, value)
             return
@@ -278,4 +278,5 @@ class TruthRegisters(RecordedEngine):
                 "a fragment of truths holds conditions on indices, each written at a number where "
                 "the fragment is made, or truths of elements, from 'clear' on"
             )
+        self.place(index)  # it is one of the fragment's
         self.known[index] = value

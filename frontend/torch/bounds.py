@@ -6,10 +6,11 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from mugraph.dialects.named_extents import LARGEST_EXTENT
 from mugraph.torch.operator import import_torch
+from mugraph.torch.rules import Rules
 from mugraph.torch.symbols import is_symbol
 
 
@@ -36,17 +37,7 @@ Known = Interval | None
 Rule = Callable[["Bounds", Any], Known]
 """From a call to the bounds of its result."""
 
-R = TypeVar("R", bound=Rule)
-
-_RULES: dict[str, Rule] = {}
-
-
-def _bounds_of(*names: str) -> Callable[[R], R]:
-    def register(rule: R) -> R:
-        _RULES.update({f"aten.{name}": rule for name in names})
-        return rule
-
-    return register
+_RULES = Rules[Rule]()
 
 
 class Bounds(Mapping[Any, Known]):
@@ -169,7 +160,7 @@ def _of_part(bounds: Bounds, node: Any) -> Known:
     return bounds[source.args[0]] if source.args else None
 
 
-@_bounds_of(
+@_RULES.of(
     "view.default", "reshape.default", "_unsafe_view.default", "unsqueeze.default",
     "squeeze.default", "squeeze.dim", "squeeze.dims", "clone.default", "alias.default",
     "detach.default", "permute.default", "transpose.int", "t.default", "expand.default",
@@ -182,7 +173,7 @@ def _of_same(bounds: Bounds, node: Any) -> Known:
     return bounds[node.args[0]]
 
 
-@_bounds_of("cat.default")
+@_RULES.of("cat.default")
 def _of_concatenation(bounds: Bounds, node: Any) -> Known:
     known = bounds.all_of(*node.args[0])
     if not known:
@@ -193,7 +184,7 @@ def _of_concatenation(bounds: Bounds, node: Any) -> Known:
     return first
 
 
-@_bounds_of("where.self")
+@_RULES.of("where.self")
 def _of_choice(bounds: Bounds, node: Any) -> Known:
     condition, *values = node.args
     chosen = bounds[condition]
@@ -203,7 +194,7 @@ def _of_choice(bounds: Bounds, node: Any) -> Known:
     return None if known is None else known[0].union(known[1])
 
 
-@_bounds_of("clamp.default")
+@_RULES.of("clamp.default")
 def _of_clamp(bounds: Bounds, node: Any) -> Known:
     known = bounds[node.args[0]]
     ends = [bounds[each] if each is not None else known for each in clamps(node)]
@@ -220,7 +211,7 @@ def clamps(node: Any) -> tuple[Any, Any]:
     return node.kwargs.get("min", given[0]), node.kwargs.get("max", given[1])
 
 
-@_bounds_of("add.Tensor", "add.Scalar")
+@_RULES.of("add.Tensor", "add.Scalar")
 def _of_sum(bounds: Bounds, node: Any) -> Known:
     known = bounds.all_of(*node.args[:2], node.kwargs.get("alpha", 1))
     if known is None:
@@ -230,7 +221,7 @@ def _of_sum(bounds: Bounds, node: Any) -> Known:
     return Interval(a.first + min(ends), a.last + max(ends))
 
 
-@_bounds_of("sub.Tensor", "sub.Scalar")
+@_RULES.of("sub.Tensor", "sub.Scalar")
 def _of_difference(bounds: Bounds, node: Any) -> Known:
     known = bounds.all_of(*node.args[:2])
     if known is None or node.kwargs.get("alpha", 1) != 1:
@@ -239,7 +230,7 @@ def _of_difference(bounds: Bounds, node: Any) -> Known:
     return Interval(a.first - b.last, a.last - b.first)
 
 
-@_bounds_of("mul.Tensor", "mul.Scalar")
+@_RULES.of("mul.Tensor", "mul.Scalar")
 def _of_product(bounds: Bounds, node: Any) -> Known:
     known = bounds.all_of(*node.args[:2])
     if known is None:
@@ -248,7 +239,7 @@ def _of_product(bounds: Bounds, node: Any) -> Known:
     return Interval(min(products), max(products))
 
 
-@_bounds_of("bitwise_and.Scalar", "bitwise_and.Tensor", "__and__.Scalar", "__and__.Tensor")
+@_RULES.of("bitwise_and.Scalar", "bitwise_and.Tensor", "__and__.Scalar", "__and__.Tensor")
 def _of_mask(bounds: Bounds, node: Any) -> Known:
     """Bits that both have: no more than either, if that has no sign."""
     known = [bounds[value] for value in node.args[:2]]
@@ -256,7 +247,7 @@ def _of_mask(bounds: Bounds, node: Any) -> Known:
     return Interval(0, min(masks)) if masks else None
 
 
-@_bounds_of(
+@_RULES.of(
     "bitwise_or.Scalar", "bitwise_or.Tensor", "__or__.Scalar", "__or__.Tensor",
     "bitwise_xor.Scalar", "bitwise_xor.Tensor", "__xor__.Scalar", "__xor__.Tensor",
 )  # fmt: skip
@@ -268,7 +259,7 @@ def _of_bits(bounds: Bounds, node: Any) -> Known:
     return Interval(0, (1 << max(each.last for each in known).bit_length()) - 1)
 
 
-@_bounds_of(
+@_RULES.of(
     "bitwise_right_shift.Tensor_Scalar", "bitwise_right_shift.Tensor", "__rshift__.Scalar",
     "__rshift__.Tensor",
 )  # fmt: skip
@@ -289,18 +280,18 @@ def _of_4_bits(bounds: Bounds, node: Any) -> Known:
 _RULES["mugraph.unpacked_int4.default"] = _of_4_bits
 
 
-@_bounds_of("copy.default")
+@_RULES.of("copy.default")
 def _of_source(bounds: Bounds, node: Any) -> Known:
     return bounds[node.args[1]]
 
 
-@_bounds_of("slice_scatter.default", "select_scatter.default")
+@_RULES.of("slice_scatter.default", "select_scatter.default")
 def _of_part_replaced(bounds: Bounds, node: Any) -> Known:
     known = bounds.all_of(*node.args[:2])
     return None if known is None else known[0].union(known[1])
 
 
-@_bounds_of("div.Tensor_mode")
+@_RULES.of("div.Tensor_mode")
 def _of_quotient(bounds: Bounds, node: Any) -> Known:
     known = bounds[node.args[0]]
     if known is None or divisor(node) is None:
@@ -308,7 +299,7 @@ def _of_quotient(bounds: Bounds, node: Any) -> Known:
     return Interval(*(each // node.args[1] for each in known))
 
 
-@_bounds_of("remainder.Scalar")
+@_RULES.of("remainder.Scalar")
 def _of_remainder(bounds: Bounds, node: Any) -> Known:
     count = divisor(node)
     return None if count is None else Interval(0, count - 1)
@@ -323,7 +314,7 @@ def divisor(node: Any) -> int | None:
     return by if whole and by > 0 else None
 
 
-@_bounds_of("sum.dim_IntList", "cumsum.default")
+@_RULES.of("sum.dim_IntList", "cumsum.default")
 def _of_total(bounds: Bounds, node: Any) -> Known:
     """Sums of no more elements than the operand has for each of the result."""
     known = bounds[node.args[0]]
@@ -341,7 +332,7 @@ def total_of(node: Any, known: Interval) -> Interval:
     return Interval(min(known.first, least), max(known.last, most))
 
 
-@_bounds_of("argmax.default", "argmin.default")
+@_RULES.of("argmax.default", "argmin.default")
 def _of_place(bounds: Bounds, node: Any) -> Known:
     dim = node.args[1] if len(node.args) > 1 else None
     operand = node.args[0]
@@ -349,7 +340,7 @@ def _of_place(bounds: Bounds, node: Any) -> Known:
     return Interval(0, int(count) - 1)
 
 
-@_bounds_of("index_put.default")
+@_RULES.of("index_put.default")
 def _of_replaced(bounds: Bounds, node: Any) -> Known:
     known = bounds.all_of(node.args[0], node.args[2])
     accumulates = len(node.args) > 3 and node.args[3]
@@ -361,7 +352,7 @@ def _compares(
     holds: Callable[[Interval, Interval], bool],
     not_: Callable[[Interval, Interval], bool],
 ) -> None:
-    @_bounds_of(f"{name}.Tensor", f"{name}.Scalar")
+    @_RULES.of(f"{name}.Tensor", f"{name}.Scalar")
     def decided(bounds: Bounds, node: Any) -> Known:
         """Whether the comparison holds of all numbers, or of none."""
         known = bounds.all_of(*node.args[:2])

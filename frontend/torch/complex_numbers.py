@@ -12,6 +12,7 @@ from typing import Any
 
 from mugraph.torch.graphs import insert_call
 from mugraph.torch.operator import import_torch
+from mugraph.torch.rules import Rules
 from mugraph.torch.symbols import is_symbol
 
 Pair = tuple[Any, Any]
@@ -116,25 +117,17 @@ class _Pairing:
                 node.replace_input_with(operand, self.wholes[operand])
 
 
-_RULES: dict[str, Callable[[_Pairing, Any], Any]] = {}
+_RULES = Rules[Callable[[_Pairing, Any], Any]]()
 """By operator: what a call becomes."""
 
 
-def _rule(*names: str) -> Callable[[Callable[[_Pairing, Any], Any]], Any]:
-    def register(rule: Callable[[_Pairing, Any], Any]) -> Any:
-        _RULES.update({f"aten.{name}": rule for name in names})
-        return rule
-
-    return register
-
-
-@_rule("view_as_complex.default")
+@_RULES.of("view_as_complex.default")
 def _complex_view(pairing: _Pairing, node: Any) -> Pair:
     real, imaginary = (pairing.call("aten.select.int", node.args[0], -1, at) for at in range(2))
     return real, imaginary
 
 
-@_rule("complex.default")
+@_RULES.of("complex.default")
 def _of_parts(pairing: _Pairing, node: Any) -> Pair | None:
     shape = node.meta["val"].shape
     parts: list[Any] = []
@@ -147,7 +140,7 @@ def _of_parts(pairing: _Pairing, node: Any) -> Pair | None:
     return parts[0], parts[1]
 
 
-@_rule("polar.default")
+@_RULES.of("polar.default")
 def _polar(pairing: _Pairing, node: Any) -> Pair:
     length, angle = node.args
     real, imaginary = (
@@ -157,7 +150,7 @@ def _polar(pairing: _Pairing, node: Any) -> Pair:
     return real, imaginary
 
 
-@_rule("view_as_real.default")
+@_RULES.of("view_as_real.default")
 def _real_view(pairing: _Pairing, node: Any) -> Any:
     if node.args[0] not in pairing.pairs:
         return None
@@ -166,13 +159,13 @@ def _real_view(pairing: _Pairing, node: Any) -> Any:
     return pairing.call("aten.cat.default", parts, -1)
 
 
-@_rule("_conj.default", "_conj_physical.default")
+@_RULES.of("_conj.default", "_conj_physical.default")
 def _conjugate(pairing: _Pairing, node: Any) -> Pair:
     real, imaginary = pairing.pair(node.args[0])
     return real, pairing.call("aten.neg.default", imaginary)
 
 
-@_rule("add.Tensor", "sub.Tensor")
+@_RULES.of("add.Tensor", "sub.Tensor")
 def _sum(pairing: _Pairing, node: Any) -> Pair | None:
     if len(_complex_operands(node)) < 2:
         return None
@@ -182,7 +175,7 @@ def _sum(pairing: _Pairing, node: Any) -> Pair | None:
     return real, imaginary
 
 
-@_rule("mul.Tensor")
+@_RULES.of("mul.Tensor")
 def _product(pairing: _Pairing, node: Any) -> Pair | None:
     def times(a: Any, b: Any) -> Any:
         return pairing.call("aten.mul.Tensor", a, b)

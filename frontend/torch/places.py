@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.torch.operator import import_torch
+from mugraph.torch.rules import Rules
 from mugraph.torch.symbols import is_symbol
 
 
@@ -42,17 +43,7 @@ ALWAYS, NEVER = Places((), is_condition=True), Places((LinearForm((), -1),), is_
 
 Known = Places | None
 Rule = Callable[["KnownPlaces", Any], Known]
-R = TypeVar("R", bound=Rule)
-
-_RULES: dict[str, Rule] = {}
-
-
-def _of(*names: str) -> Callable[[R], R]:
-    def register(rule: R) -> R:
-        _RULES.update({f"aten.{name}": rule for name in names})
-        return rule
-
-    return register
+_RULES = Rules[Rule]()
 
 
 class KnownPlaces:
@@ -142,7 +133,7 @@ def _computes(*names: str) -> Callable[[Callable[[LinearForm, LinearForm], Known
             forms = _two(known, node)
             return None if forms is None else compute(*forms)
 
-        return _of(*names)(rule)
+        return _RULES.of(*names)(rule)
 
     return register
 
@@ -168,7 +159,7 @@ def _differs(a: LinearForm, b: LinearForm) -> Known:
     return ALWAYS if difference.constant else NEVER
 
 
-@_of("mul.Tensor", "mul.Scalar")
+@_RULES.of("mul.Tensor", "mul.Scalar")
 def _product(known: KnownPlaces, node: Any) -> Known:
     operands = [known[value] for value in node.args[:2]]
     if any(each is not None and each.number == 0 for each in operands):
@@ -180,7 +171,7 @@ def _product(known: KnownPlaces, node: Any) -> Known:
     return Places((other * constants[0].constant,))
 
 
-@_of("bitwise_and.Tensor", "logical_and.default", "__and__.Tensor")
+@_RULES.of("bitwise_and.Tensor", "logical_and.default", "__and__.Tensor")
 def _all(known: KnownPlaces, node: Any) -> Known:
     operands = [known[value] for value in node.args]
     if any(value.meta["val"].dtype != import_torch().bool for value in node.all_input_nodes):
@@ -196,7 +187,7 @@ def _all(known: KnownPlaces, node: Any) -> Known:
     return condition(_aligned(form, [0] * rank) for form in forms)
 
 
-@_of("where.self")
+@_RULES.of("where.self")
 def _chosen(known: KnownPlaces, node: Any) -> Known:
     decided = known[node.args[0]]
     if decided is None or decided.number is None:
@@ -204,7 +195,7 @@ def _chosen(known: KnownPlaces, node: Any) -> Known:
     return known[node.args[1 if decided.number else 2]]
 
 
-@_of("arange.start_step")
+@_RULES.of("arange.start_step")
 def _counted(known: KnownPlaces, node: Any) -> Known:
     first, _, step = [*node.args, 1][:3]
     if not isinstance(first, int) or not isinstance(step, int):
@@ -212,7 +203,7 @@ def _counted(known: KnownPlaces, node: Any) -> Known:
     return Places((LinearForm((step,), first),))
 
 
-@_of("cumsum.default")
+@_RULES.of("cumsum.default")
 def _summed(known: KnownPlaces, node: Any) -> Known:
     operand = known[node.args[0]]
     return Places((LinearForm(()),)) if operand is not None and operand.number == 0 else None
@@ -233,7 +224,7 @@ def _moved(known: Known, dims: Iterable[int | None], start: int = 0, along: int 
     return Places(tuple(forms), known.is_condition)
 
 
-@_of("expand.default", "_to_copy.default", "clone.default", "alias.default")
+@_RULES.of("expand.default", "_to_copy.default", "clone.default", "alias.default")
 def _same(known: KnownPlaces, node: Any) -> Known:
     is_number = node.meta["val"].dtype != import_torch().bool
     operand = known[node.args[0]]
@@ -242,7 +233,7 @@ def _same(known: KnownPlaces, node: Any) -> Known:
     return Places((form,)) if is_number and (form := operand.form) is not None else None
 
 
-@_of("unsqueeze.default")
+@_RULES.of("unsqueeze.default")
 def _unsqueezed(known: KnownPlaces, node: Any) -> Known:
     source, dim = node.args
     rank = node.meta["val"].dim()
@@ -250,13 +241,13 @@ def _unsqueezed(known: KnownPlaces, node: Any) -> Known:
     return _moved(known[source], [*dims[: dim % rank], None, *dims[dim % rank :]])
 
 
-@_of("permute.default")
+@_RULES.of("permute.default")
 def _permuted(known: KnownPlaces, node: Any) -> Known:
     source, order = node.args
     return _moved(known[source], order)
 
 
-@_of("view.default", "reshape.default")
+@_RULES.of("view.default", "reshape.default")
 def _viewed(known: KnownPlaces, node: Any) -> Known:
     """Of a view that adds and takes dimensions of one element."""
     own, new = (_wide_dims(each.meta["val"].shape) for each in (node.args[0], node))
@@ -271,7 +262,7 @@ def _wide_dims(shape: Sequence[Any]) -> dict[int, str]:
     return {dim: size for dim, size in enumerate(map(str, shape)) if size != "1"}
 
 
-@_of("slice.Tensor")
+@_RULES.of("slice.Tensor")
 def _sliced(known: KnownPlaces, node: Any) -> Known:
     source, dim, start, _, step = [*node.args, *(0, 0, None, 1)[len(node.args) - 1 :]]
     start = 0 if start is None else start
@@ -281,7 +272,7 @@ def _sliced(known: KnownPlaces, node: Any) -> Known:
     return _moved(known[source], range(rank), start, dim % rank)
 
 
-@_of("select.int")
+@_RULES.of("select.int")
 def _picked(known: KnownPlaces, node: Any) -> Known:
     source, dim, index = node.args
     if not isinstance(index, int) or index < 0:
@@ -291,7 +282,7 @@ def _picked(known: KnownPlaces, node: Any) -> Known:
     return _moved(known[source], dims, index, dim % rank)
 
 
-@_of("index_select.default")
+@_RULES.of("index_select.default")
 def _selected(known: KnownPlaces, node: Any) -> Known:
     source, dim, index = node.args
     of, at = known[source], known[index]
@@ -311,7 +302,7 @@ def _with(form: LinearForm, dim: int, step: int) -> LinearForm:
     return LinearForm((*steps[:dim], step, *steps[dim + 1 :]), form.constant) if steps else form
 
 
-@_of("cat.default")
+@_RULES.of("cat.default")
 def _joined(known: KnownPlaces, node: Any) -> Known:
     """Parts that continue one another."""
     dim: int = (node.args[1] if len(node.args) > 1 else 0) % node.meta["val"].dim()

@@ -16,6 +16,7 @@ from typing import Any
 from mugraph.torch.bounds import EXACT, Bounds, clamps, divisor, total_of
 from mugraph.torch.graphs import insert_call
 from mugraph.torch.operator import define, import_torch
+from mugraph.torch.rules import Rules
 
 MOST_GROUPS = 4096
 """A counting sort counts no more different numbers, in the shared memory of a block."""
@@ -94,16 +95,8 @@ class _Rewriting:
         return self.cast(self.call(node.target, wide, *node.args[1:], **options), dtype)
 
 
-_REWRITES: dict[str, Callable[[_Rewriting, Any], Any]] = {}
+_REWRITES = Rules[Callable[[_Rewriting, Any], Any]]()
 """By operator: what a call is replaced by, or ``None``."""
-
-
-def _rewrites(*names: str) -> Callable[[Callable[[_Rewriting, Any], Any]], Any]:
-    def register(rewrite: Callable[[_Rewriting, Any], Any]) -> Any:
-        _REWRITES.update({f"aten.{name}": rewrite for name in names})
-        return rewrite
-
-    return register
 
 
 def _is_like(a: Any, b: Any) -> bool:
@@ -113,7 +106,7 @@ def _is_like(a: Any, b: Any) -> bool:
     )
 
 
-@_rewrites("where.self")
+@_REWRITES.of("where.self")
 def _choice(rewriting: _Rewriting, node: Any) -> Any:
     """One of both, where bounds decide which."""
     known = rewriting.bounds[node.args[0]]
@@ -123,7 +116,7 @@ def _choice(rewriting: _Rewriting, node: Any) -> Any:
     return chosen if _is_like(chosen, node) else None
 
 
-@_rewrites("clamp.default")
+@_REWRITES.of("clamp.default")
 def _clamp(rewriting: _Rewriting, node: Any) -> Any:
     """Nothing, where all numbers are between the bounds."""
     known, (low, high) = rewriting.bounds[node.args[0]], clamps(node)
@@ -134,7 +127,7 @@ def _clamp(rewriting: _Rewriting, node: Any) -> Any:
     return node.args[0] if above and below else None
 
 
-@_rewrites("sort.default", "sort.stable")
+@_REWRITES.of("sort.default", "sort.stable")
 def _sort(rewriting: _Rewriting, node: Any) -> Any:
     """A counting sort, where there are few different numbers."""
     torch = import_torch()
@@ -162,7 +155,7 @@ def _sort(rewriting: _Rewriting, node: Any) -> Any:
     return None
 
 
-@_rewrites("histc.default")
+@_REWRITES.of("histc.default")
 def _count(rewriting: _Rewriting, node: Any) -> Any:
     """The rows of each group, where these are sorted and each number has a bin."""
     torch = import_torch()
@@ -190,7 +183,7 @@ def _count(rewriting: _Rewriting, node: Any) -> Any:
     return result
 
 
-@_rewrites("cumsum.default", "sum.dim_IntList")
+@_REWRITES.of("cumsum.default", "sum.dim_IntList")
 def _total(rewriting: _Rewriting, node: Any) -> Any:
     """The ends of groups, or a sum in fp32, which has all of its numbers."""
     operand, dtype = node.args[0], node.meta["val"].dtype
@@ -204,7 +197,7 @@ def _total(rewriting: _Rewriting, node: Any) -> Any:
     return rewriting.in_fp32(node)
 
 
-@_rewrites("argmax.default", "amax.default", "amin.default")
+@_REWRITES.of("argmax.default", "amax.default", "amin.default")
 def _choice_of_elements(rewriting: _Rewriting, node: Any) -> Any:
     """The largest of whole numbers that fp32 has."""
     dtype, known = node.args[0].meta["val"].dtype, rewriting.bounds[node.args[0]]
@@ -213,7 +206,7 @@ def _choice_of_elements(rewriting: _Rewriting, node: Any) -> Any:
     return rewriting.in_fp32(node)
 
 
-@_rewrites("mm.default")
+@_REWRITES.of("mm.default")
 def _product_of_bytes(rewriting: _Rewriting, node: Any) -> Any:
     """A product of matrices of bytes, with whole sums."""
     torch = import_torch()
@@ -231,7 +224,7 @@ def _product_of_bytes(rewriting: _Rewriting, node: Any) -> Any:
     return rewriting.call(torch.ops.aten._int_mm.default, *operands)
 
 
-@_rewrites("index_put.default")
+@_REWRITES.of("index_put.default")
 def _inverse(rewriting: _Rewriting, node: Any) -> Any:
     """The places of a sort, where each place is put behind the row that comes to it."""
     torch = import_torch()
@@ -253,7 +246,7 @@ def _counts(rewriting: _Rewriting, node: Any) -> bool:
         return value.tolist() == list(range(len(value)))
 
 
-@_rewrites("div.Tensor_mode", "remainder.Scalar")
+@_REWRITES.of("div.Tensor_mode", "remainder.Scalar")
 def _quotient(rewriting: _Rewriting, node: Any) -> Any:
     """The next whole number below (x + 1/2) / c, which no rounding makes another."""
     torch = import_torch()

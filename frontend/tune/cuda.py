@@ -68,7 +68,7 @@ class Generated:
 
     @property
     def code(self) -> str:
-        """What tells it from other text."""
+        """A digest of the text."""
         return hashlib.sha256(self.source.encode()).hexdigest()[:16]
 
 
@@ -120,7 +120,7 @@ def compiled(text: Generated) -> Compiled:
 
 
 def compile_together(texts: Sequence[Generated]) -> list[Compiled | str]:
-    """Compiles texts of one architecture, of each that nvcc refuses a sentence that says so."""
+    """Compiles texts of one architecture; of each that nvcc refuses it returns the first error."""
     try:
         if len(texts) == 1:
             return [compiled(texts[0])]
@@ -338,7 +338,7 @@ class CudaWorkbench(Generic[AnyPlan]):
             raise MeasureError(str(error)) from error
 
     def _begin(self) -> None:
-        """Has a measuring process, which knows what results are to be."""
+        """Starts a measuring process where there is none, and computes the results to expect."""
         if self._beginning is not None:
             beginning, self._beginning = self._beginning, None
             beginning.result()
@@ -352,7 +352,7 @@ class CudaWorkbench(Generic[AnyPlan]):
 
 
 def evenly(codes: Sequence[str], share: int) -> list[list[str]]:
-    """Parts of what is to be compiled, for so many processes at a time."""
+    """What is to be compiled in parts of about one size, for so many processes at a time."""
     parts = max(min(len(codes), share), math.ceil(len(codes) / MOST_TOGETHER))
     return [[*codes[part::parts]] for part in range(parts)]
 

@@ -75,8 +75,9 @@ class Search(Generic[AnyPlan]):
     def run(self, candidates: Sequence[AnyPlan], variants: Variants[AnyPlan]) -> Outcome[AnyPlan]:
         """The fastest of some plans and of variants of the best of them.
 
-        What is wrong shows when it is measured again: then the next fastest is compared.
-        Raises :class:`MeasureError` where the kernel that ``--plan`` makes cannot be measured.
+        A kernel is checked when it is measured a second time.  Where the fastest is wrong the next
+        one is compared.  Raises :class:`MeasureError` where the kernel that ``--plan`` makes cannot
+        be measured.
         """
         start = self.clock()
         self._end = start + ROUNDS * self.seconds

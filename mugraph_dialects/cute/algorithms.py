@@ -87,14 +87,15 @@ def _copy_atom(instruction: Any) -> CopyAtom | None:
     return getattr(instruction, "atom", instruction)
 
 
-def copy(*arguments: Any, pred: Tensor | None = None, tma_bar_ptr: Any = None) -> None:
+def copy(*arguments: Any, pred: Any = None, tma_bar_ptr: Any = None) -> None:
     """``copy(S, D)`` or ``copy(atom, S, D)``: ``D(i) = S(i)`` for every 1-D coordinate.
 
     ``atom`` is a copy instruction, its name, or a :class:`TiledCopy`; then S and D are partitioned
     by it.  Gather, scatter, broadcast and transpose are copies between suitable layouts.  A load by
     TMA counts its bytes at the mbarrier ``tma_bar_ptr``.  With ``pred``, only elements where a
     predicate holds, of which there is one for each element or for each run of so many: a vector.
-    Raises LayoutError if the sizes differ, or predicates do not divide the elements.
+    Raises LayoutError if the sizes differ, predicates do not divide the elements, or a copy by TMA
+    has any.
     """
     instruction, (source, target) = _of_instruction(arguments, "copy", 2)
     atom = _copy_atom(instruction)
@@ -105,8 +106,12 @@ def copy(*arguments: Any, pred: Tensor | None = None, tma_bar_ptr: Any = None) -
             f"{target.layout} {target.size()}."
         )
     if isinstance(instruction, TmaCopy):
+        if pred is not None:
+            raise LayoutError("copy: TMA takes no predicates; it leaves out what is no element.")
         _machine().copy_box(instruction._replace(barrier=tma_bar_ptr), source, target)
         return
+    if pred is not None and not isinstance(pred, Tensor):
+        raise LayoutError(f"copy: predicates are a tensor of truths, not {pred!r}.")
     if pred is not None and target.size() % pred.size():
         raise LayoutError(
             f"copy: {pred.size()} predicates {pred.layout} do not divide the {target.size()} "

@@ -8,6 +8,7 @@ from typing import Any
 
 from mugraph.dialects.cute import algebra, grouping, int_tuple, layout, recast, tiling
 from mugraph.dialects.cute.algorithms import copy
+from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle
 from mugraph.dialects.cute.tensor import make_fragment_of_shape
@@ -50,7 +51,9 @@ def rank(target: Any) -> int:
 
 
 def cosize(target: Any) -> int:
-    """One more than the largest index of a tensor or a layout."""
+    """One more than the largest index of a tensor or a layout; raises LayoutError for others."""
+    if not hasattr(_layout_of(target), "cosize"):
+        raise LayoutError(f"cosize: {target!r} is no tensor and no layout.")
     return _layout_of(target).cosize()
 
 

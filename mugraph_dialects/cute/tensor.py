@@ -201,8 +201,10 @@ class Tensor:
         _machine().copy(None, self, held, None)
         return Values(held, held.__getitem__)
 
-    def store(self, values: Values) -> None:
-        """Writes values of as many elements.  Raises LayoutError where they are others."""
+    def store(self, values: Any) -> None:
+        """Writes values of as many elements.  Raises LayoutError for anything else."""
+        if not isinstance(values, Values):
+            raise LayoutError(f"store: {values!r} is not what 'load' gives; 'fill' writes numbers.")
         count = size(values.shape)
         if count != self.size():
             raise LayoutError(f"store: {count} values are not the elements of {self.layout}.")

@@ -36,7 +36,7 @@ class Values:
 
     @staticmethod
     def each(function: Callable[..., Any], *arguments: Any) -> Values:
-        """A function of several, or of one and of numbers.
+        """A function of several vectors, or of vectors and numbers, element by element.
 
         Raises LayoutError where they are not of one size.
         """

@@ -30,12 +30,7 @@ from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.launch_extents import (
-    GridCut,
-    HoldsLengths,
-    extents_of,
-    three_fault,
-)
+from mugraph.dialects.launch_extents import GridCut, HoldsLengths, cut_grid, extents_of, three_fault
 from mugraph.dialects.lengths import verify_held_lengths
 from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
@@ -225,11 +220,7 @@ class KernelOp(HoldsLengths):
 
         ``values`` are the numbers of the arguments that cut the grid.
         """
-        grid = list(self.grid_dim)
-        for cut in self.cuts:
-            blocks = cut.blocks(values[cut.argument], self.cluster_blocks)
-            grid[cut.axis] = min(grid[cut.axis], blocks)
-        return tuple(grid)
+        return cut_grid(self.grid_dim, self.cuts, values, self.cluster_blocks)
 
     @property
     def cluster_dim(self) -> tuple[int, ...]:

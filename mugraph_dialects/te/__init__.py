@@ -53,13 +53,10 @@ from mugraph.dialects.te.mapped import (
     ApplyOp,
     BarrierOp,
     KernelOp,
-    LoadOp,
     Scope,
     ScopeAttr,
     StepOp,
-    StoreOp,
     ThreadsOp,
-    VectorOp,
 )
 from mugraph.dialects.te.mbarriers import (
     MbarrierAddressOp,
@@ -75,6 +72,7 @@ from mugraph.dialects.te.mbarriers import (
 from mugraph.dialects.te.sections import SectionOp
 from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Level, Space
 from mugraph.dialects.te.values import AnchorOp, IndexOfOp, IndexValueOp
+from mugraph.dialects.te.vectors import LoadOp, StoreOp, VectorOp
 from mugraph.dialects.te.warpgroup import (
     WarpgroupCommitOp,
     WarpgroupFenceOp,

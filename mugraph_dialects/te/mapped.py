@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Self, cast
 
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
     DenseArrayBase,
     IndexType,
     IntegerAttr,
@@ -18,14 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import (
-    Attribute,
-    Block,
-    Operation,
-    Region,
-    SpacedOpaqueSyntaxAttribute,
-    SSAValue,
-)
+from xdsl.ir import Attribute, Block, Operation, Region, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.irdl import (
     IRDLOperation,
@@ -47,22 +39,13 @@ from xdsl.utils.str_enum import StrEnum
 from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.launch_extents import MAX_GRID, GridCut, extents_of, launch_fault
+from mugraph.dialects.launch_extents import MAX_GRID, GridCut, cut_grid, extents_of, launch_fault
 from mugraph.dialects.programming_model import MAX_THREADS
-from mugraph.dialects.te.accesses import (
-    ELEMENT,
-    PLACE,
-    AccessKind,
-    AccessOp,
-    Combination,
-    CombinationAttr,
-    NewOp,
-)
+from mugraph.dialects.te.accesses import ELEMENT, Combination, CombinationAttr, NewOp
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, as_region
 from mugraph.dialects.te.sizes import size_of
-from mugraph.dialects.te.types import ELEMENT_TYPES, BufferType, Space
+from mugraph.dialects.te.types import BufferType, Space
 from mugraph.dialects.te.values import IndexExpressionOp
-from mugraph.dialects.tensor_types import element_bytes_of
 
 OF_EACH_THREAD = "te.of_each_thread"
 """The attribute of a ``te.new`` outside steps in which each thread has a number of its own."""
@@ -176,11 +159,7 @@ class KernelOp(LoopOp):
 
     def launched_grid(self, values: Mapping[int, int]) -> tuple[int, ...]:
         """The blocks along x, y and z where arguments have these values."""
-        grid = list(self.grid_dim)
-        for one in self.cuts:
-            blocks = one.blocks(values[one.argument], self.cluster_blocks)
-            grid[one.axis] = min(grid[one.axis], blocks)
-        return tuple(grid)
+        return cut_grid(self.grid_dim, self.cuts, values, self.cluster_blocks)
 
     def cut_condition(self, cut: GridCut, size: int) -> AffineExpr:
         """What is at least 0 for launched blocks: of dimension 0, the block, and of a size."""
@@ -455,59 +434,3 @@ class AllReduceOp(IRDLOperation):
     def threads(self) -> Scope:
         """Whose numbers are combined."""
         return Scope.BLOCK if self.of_warp is None else Scope.WARP
-
-
-class VectorOp(AccessOp):
-    """Neighbouring elements of a buffer in memory, and as many registers.
-
-    The index is that of the first element, a multiple of their number in memory.
-    """
-
-    registers = operand_def(BufferType)
-    assembly_format: ClassVar[str | None] = f"$registers `:` type($registers) `,` {PLACE}"
-
-    def __init__(
-        self,
-        registers: SSAValue,
-        buffer: SSAValue,
-        indices: Sequence[SSAValue],
-        map_: AffineMapAttr,
-    ) -> None:
-        super().__init__(operands=[registers, buffer, indices], properties={"map": map_})
-
-    @property
-    def width(self) -> int:
-        """How many elements."""
-        return cast(BufferType, self.registers.type).elements
-
-    def verify_(self) -> None:
-        """Checks the indices, the registers and their number."""
-        super().verify_()
-        registers = cast(BufferType, self.registers.type)
-        if registers.memory_space is not Space.REGISTER or len(registers.get_shape()) != 1:
-            raise VerifyException(f"'{self.name}': {registers} is no row of registers")
-        if registers.element_type != self.buffer_type.element_type:
-            raise VerifyException(
-                f"'{self.name}': registers of {registers.element_type} for elements of type "
-                f"{self.buffer_type.element_type}"
-            )
-        if registers.element_type not in ELEMENT_TYPES.values():
-            raise VerifyException(f"'{self.name}': no elements of {registers.element_type}")
-        if self.width * element_bytes_of(registers) not in (2, 4, 8, 16):
-            raise VerifyException(f"'{self.name}': a thread accesses 2, 4, 8 or 16 bytes at once")
-
-
-@irdl_op_definition
-class LoadOp(VectorOp):
-    """Reads neighbouring elements at once: ``te.load %r : T, %x[%row, %j] : U`` into ``%r``."""
-
-    name = "te.load"
-    KIND: ClassVar[AccessKind] = AccessKind.READ
-
-
-@irdl_op_definition
-class StoreOp(VectorOp):
-    """Writes neighbouring elements at once: ``te.store %r : T, %x[%row, %j] : U`` from ``%r``."""
-
-    name = "te.store"
-    KIND: ClassVar[AccessKind] = AccessKind.WRITE

@@ -121,9 +121,10 @@ TILE, WIDE_TILE = 128, 256
 
 
 def sent_beside(made: float, sent: float, result: SSAValue, target: Target) -> float:
-    """The time of a product that is sent, by that of both: each round of tiles beside the next.
+    """The time of a product whose result is sent, from the times of both, in any unit.
 
-    So what is behind the last one is all of it where each multiprocessor has one tile.
+    The tiles of a round are sent while the next round is computed; those of the last one after it.
+    Where each multiprocessor has one tile, all of the result is sent behind the product.
     """
     tiles = math.prod(shape_of(result.type)) / (TILE * WIDE_TILE)
     rounds = math.ceil(tiles / target.multiprocessors)

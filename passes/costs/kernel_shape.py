@@ -38,11 +38,11 @@ class KernelShape(NamedTuple):
     masks_ends: bool = False
     """Whether its last iteration has fewer elements than others, which a mask of its own says."""
     stored_again: int = 0
-    """Bytes of what is stored of tiles that are stored already, for other devices."""
+    """Bytes of copies of these tiles that are stored for other devices."""
 
     @property
     def result_bytes(self) -> int:
-        """The tiles that a block stores, each of which leaves through one buffer."""
+        """The bytes of the tiles that a block stores: each leaves through one buffer."""
         return self.stored_bytes - self.stored_again
 
     def held_registers(self, target: Target) -> int | None:
@@ -135,7 +135,7 @@ class KernelShape(NamedTuple):
 
     @property
     def loaded_again(self) -> float:
-        """The bytes of tensors that several blocks load, while they come from device memory."""
+        """The bytes that blocks load a second time, while tensors come from device memory."""
         often = [self.blocks * (self.turns if load.looped else 1) for load in self.loads]
         return math.fsum(
             min(max(times * load.bytes - load.tensor_bytes, 0.0), load.tensor_bytes)

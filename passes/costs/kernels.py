@@ -87,10 +87,9 @@ WORK_TILE_CYCLES = 4000.0
 product, barriers, its results, and the first product of the next one: 1.9 to 3 us of that layer and
 of 8192 x 5120 x 1280 (``benchmarks/results/filled_rounds_h200.md``)."""
 LOADED_AGAIN = 1.5
-"""How little what several blocks load is in the way of what comes from memory, as
-:data:`IN_A_KERNEL`: others load it while it comes, on the same way.  10 x 8192 x 3584 took 18.8 us
-on an H200 where two blocks load all weights and 16.4 where one does, 128 x 3072 x 8192 25.8 and
-22.3."""
+"""The power in which the times of two kinds of loads are added, as :data:`IN_A_KERNEL`: of what
+several blocks load, and of what comes from device memory.  10 x 8192 x 3584 took 18.8 us on an H200
+where two blocks load all weights and 16.4 where one does, 128 x 3072 x 8192 25.8 and 22.3."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
@@ -113,9 +112,9 @@ SEVERAL_VALUES, SEVERAL_ROWS = 16, 1.3
 """Values of a thread that has several rows, and how much longer more of them take (1.1 to 1.4)."""
 
 UNEVEN_LANES, MANY_VECTORS = 1.4, 8
-"""How much longer blocks of a warp take whose lanes have not all as many vectors of a row, or so
-many: norms of 1408 and 1600 columns took 1.5 and 1.3 times as long as estimated on an H200, one of
-2048 took 18.3 us and 16.3 by 256 threads, and 768 and 1280 columns as estimated."""
+"""How much longer blocks of one warp take where some lanes have more vectors of a row than others,
+or each has so many: norms of 1408 and 1600 columns took 1.5 and 1.3 times as long as estimated on
+an H200, one of 2048 took 18.3 us and 16.3 by 256 threads, and 768 and 1280 columns as estimated."""
 
 
 def stages_of(shape: KernelShape, target: Target) -> int | None:
@@ -145,9 +144,9 @@ def _share_of(resident: int, target: Target) -> int:
 def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Target) -> float:
     """Nanoseconds of a kernel whose threads load their parts of tiles, compute and store them.
 
-    Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.  What
-    the last of them does once its rows are there nothing hides.  What all blocks load, such as
-    weights, a multiprocessor has in its own cache: a layer norm of 4096 x 512 took 4.2 us on an
+    Blocks that share a multiprocessor hide what each waits for: its loads, and other warps.
+    Nothing hides what the last of them does once its rows are loaded.  What all blocks load, such
+    as weights, stays in the cache of a multiprocessor: a layer norm of 4096 x 512 took 4.2 us on an
     H200 in blocks of eight rows, and 3.6 in blocks of a warp and a row.
     """
     clock = target.clock_ghz
@@ -176,7 +175,7 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     work = issued / min(shape.threads * together, HELD_LANES) + special
     alone = issued / min(shape.threads, HELD_LANES) + special
     block = moved / rate + (alone + meeting) / clock
-    # What is reduced is there as a whole before anything is stored.
+    # All of a row is loaded before anything of it is stored.
     whole = any(count * length >= held.largest for count, length in rows)
     waits = (rounds - 1) * target.memory_latency_ns + (rounds - whole) * block
     long = bool(rows) and all(count == 1 and length >= LONG_ROW for count, length in rows)

@@ -388,7 +388,7 @@ class PhaseWork(NamedTuple):
         return total + self.chained * CHAIN_CYCLES
 
     def _cycles_of_products(self, threads: int, target: Target) -> float:
-        """Of all products, and in no chain also of what is converted for them.
+        """Of all products, and outside of chains of what is converted for them.
 
         Single warps convert numbers while they wait for the sums of the product before.
         """
@@ -409,8 +409,8 @@ class PhaseWork(NamedTuple):
             return issues * issue_cycles(target)
         issues = sum(each.converted * each.conversion for each in self.products)
         if not self.suits_groups(threads, target):
-            # Of pairs that warps share, each warp reads the left matrix of its own alone, and those
-            # idle for which a pair has no columns.
+            # Of pairs that warps share, each warp reads the left matrix of its own alone.  A warp
+            # for which a pair has no columns is idle.
             warps = threads // target.warp_size
             pairs = self.pairs if self.shares_pairs(warps) else 1
             if pairs > 1:
@@ -436,8 +436,8 @@ class PhaseWork(NamedTuple):
 
     @staticmethod
     def _product_cycles(product: Product, warps: int, target: Target) -> tuple[float, float]:
-        """Of one product, by warp groups where they can, else by warps: of its instructions, and
-        of what adds to the same sums, one after another."""
+        """Of one product, by warp groups where they can, else by warps: of all its instructions,
+        and of those that add to the same sums, one after another."""
         groups = warps // WARPGROUP
         if target.multiplies_in_warpgroups and groups and product.fills_groups(groups):
             cycles = GROUP_SLACK * group_cycles(product.macs, target, product.element)

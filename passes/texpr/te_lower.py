@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import te
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
-from mugraph.passes.texpr.instructions import require_instructions
+from mugraph.passes.texpr.requirements import require_target
 from mugraph.passes.texpr.te_check_handover import TeCheckHandOverPass
 from mugraph.passes.texpr.te_cut_grid import TeCutGridPass
 from mugraph.passes.texpr.te_map import TeMapPass
@@ -23,10 +23,10 @@ from mugraph.passes.texpr.te_vectorize import TeVectorizePass
 def steps_to_kernels(function: FuncOp, arch: str = DEFAULT_TARGET) -> tuple[ModulePass, ...]:
     """What makes kernels of a tensor expression; nothing where it has been mapped already.
 
-    Raises ``UserError`` where it has, and names instructions that the GPU lacks.
+    Raises ``UserError`` where it has, and asks for instructions or memory that the GPU lacks.
     """
     if any(isinstance(op, te.KernelOp) for op in function.walk()):
-        require_instructions(function, arch)
+        require_target(function, arch)
         return ()
     return (TeLowerPass(arch),)
 

@@ -66,9 +66,9 @@ class Symbolic:
         return [self.scope.index(extent) for extent in shape]
 
     def places_of(self, shape: Sequence[int], tensors: Sequence[SymbolicTensor]) -> list[Affine]:
-        """The place of one of several tensors that has these extents, which is read as it is.
+        """The place of the first of some tensors that has these extents, which is read as it is.
 
-        A new place where none has one variable for each of them.
+        It is a new place where no tensor has them with one variable for each.
         """
         for tensor in tensors:
             extents = [tuple(digit.extent for digit in digits) for digits in tensor.digits]

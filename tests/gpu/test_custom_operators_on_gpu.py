@@ -18,7 +18,7 @@ from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.random_inputs import random_inputs
 
 HALF = Tile(32, 64, "f32")
 GRAPHS = {

@@ -16,7 +16,7 @@ from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.random_inputs import random_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))

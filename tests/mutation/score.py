@@ -39,7 +39,7 @@ from mugraph.reading import make_context, read_module
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.address_level import Landing
 from mugraph.tools.import_mirage import import_mirage
-from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.random_inputs import random_inputs
 
 Array = npt.NDArray[Any]
 INPUT_SCALE = 0.1

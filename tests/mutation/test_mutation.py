@@ -20,7 +20,7 @@ from mugraph.dialects import sched
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
-from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.random_inputs import random_inputs
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.mlir"))
 

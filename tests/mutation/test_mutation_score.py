@@ -42,7 +42,7 @@ from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.random_inputs import random_inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.mlir"))

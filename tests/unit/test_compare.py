@@ -11,7 +11,7 @@ from mugraph.reading import make_context
 from mugraph.runtime.compare import TOLERANCE, compare, make_reference
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
-from mugraph.tools.mg_run import largest_inputs, overflows, random_inputs
+from mugraph.tools.random_inputs import largest_inputs, overflows, random_inputs
 
 
 def parse(text: str) -> ModuleOp:

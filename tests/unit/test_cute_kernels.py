@@ -18,9 +18,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from mugraph import cute
 from mugraph.cute import _
 from mugraph.dialects.te import BarrierOp, KernelOp, WaitOp
+from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.access_costs import texpr_access_costs
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
+from mugraph.reading import make_context
 from mugraph.runtime.interpreter.texpr import run_texpr
+from mugraph.runtime.library_sources import generate_sources
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cute"
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -240,6 +243,23 @@ def test_bank_conflicts_are_counted_and_named() -> None:
 # --- what is refused ---
 
 
+def test_gpus_that_lack_the_shared_memory() -> None:
+    a = cute.make_fake_tensor("f16", (512, 512))
+    launch = example("gemm_sm80").launch(a, a, a)
+    sentence = (
+        "^kernel 'gemm_sm80' needs 196608 bytes of shared memory a block, and sm_80 has "
+        "166912; use smaller tiles or fewer stages, or compile it for sm_90a or sm_100a$"
+    )
+    with pytest.raises(UserError, match=sentence):
+        launch.trace("sm_80")
+    with pytest.raises(UserError, match=sentence):
+        generate_sources(launch.trace(), make_context(), ["sm_90a", "sm_80"])
+    three = example("gemm_sm80").launch(a, a, a, stages=3).trace("sm_80")
+    assert generate_sources(three, make_context(), ["sm_80"]).files
+    with pytest.raises(UserError, match=r"has 232448; use smaller tiles or fewer stages$"):
+        example("gemm_sm80").launch(a, a, a, stages=5).trace()
+
+
 def recorded(body: Callable[..., None], *tensors: Any) -> None:
     cute.kernel(body)(*tensors).launch(grid=(2,), block=(64,)).trace()
 
@@ -373,7 +393,7 @@ def test_memory_and_threads_have_limits() -> None:
         cute.copy(a, cute.local_tile(tile, 256, 0))
 
     launch = large(a).launch(grid=(1,), block=(1,))
-    with pytest.raises(cute.KernelError, match=r"needs 200000 bytes .* sm_80 has 166912"):
+    with pytest.raises(UserError, match=r"needs 200000 bytes .* sm_80 has 166912"):
         launch.trace("sm_80")
     launch.trace("sm_90a")
     with pytest.raises(cute.KernelError, match="a block has at most 1024 threads, not 2048"):

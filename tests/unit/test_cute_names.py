@@ -189,6 +189,8 @@ def test_what_fragments_of_truths_hold() -> None:
         if how == "missing":
             flags[0] = thread < 3
             cute.copy(a[thread, None], cute.make_fragment(2, F32), pred=flags)
+        if how == "beyond":
+            flags[2] = thread < 3
         if how == "elements":
             flags.fill(False)
             flags[0] = a[thread] > 0
@@ -200,13 +202,14 @@ def test_what_fragments_of_truths_hold() -> None:
         ("in a loop", "holds conditions on indices"),
         ("mixed", "holds conditions on indices"),
         ("missing", "no condition was written to place 1"),
+        ("beyond", "the index 2 is outside of 'fragment', which has 2 there"),
     ):
         with pytest.raises(cute.KernelError, match=words):
             kernel(a, how).launch(grid=(1,), block=(32,)).trace()
     kernel(a, "elements").launch(grid=(1,), block=(32,)).trace()
 
 
-def test_values_of_other_sizes_and_half_a_barrier_are_refused() -> None:
+def test_what_is_no_vector_of_that_size_and_half_a_barrier_are_refused() -> None:
     @cute.kernel
     def kernel(a: Any, how: str) -> None:
         two, four = cute.make_fragment(2, F32), cute.make_fragment(4, F32)
@@ -214,11 +217,24 @@ def test_values_of_other_sizes_and_half_a_barrier_are_refused() -> None:
             two.store(two.load() + four.load())
         if how == "store":
             two.store(four.load())
+        if how == "number":
+            two.store(1.0)
+        if how == "truth":
+            cute.copy(two, two, pred=True)
+        if how == "cosize":
+            cute.cosize(3)
         if how == "barrier":
             cute.arch.barrier(1)
 
     a = cute.make_fake_tensor("f32", (32,))
-    for how, words in (("sizes", "not of one size"), ("store", "4"), ("barrier", "how many")):
+    for how, words in (
+        ("sizes", "not of one size"),
+        ("store", "4 values are not the elements of"),
+        ("number", "'fill' writes numbers"),
+        ("truth", "predicates are a tensor of truths, not True"),
+        ("cosize", "3 is no tensor and no layout"),
+        ("barrier", "how many threads meet"),
+    ):
         with pytest.raises(cute.KernelError, match=words):
             kernel(a, how).launch(grid=(1,), block=(32,)).trace()
 

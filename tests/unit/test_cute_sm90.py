@@ -400,6 +400,10 @@ def test_what_copies_cannot_do() -> None:
         tile = cute.local_tile(a, (64, 64), (0, 0))
         sent(a, swizzled(64, 64), tile, tma_bar_ptr=None)
 
+    def chosen(a: Any) -> None:
+        tile = cute.local_tile(a, (64, 64), (0, 0))
+        sent(a, swizzled(64, 64), tile, tma_bar_ptr=None, pred=tile)
+
     def numbered(a: Any) -> None:
         full = cute.SmemAllocator().allocate_array("i64", 2)
         cute.arch.mbarrier_wait(full + 2, 0)  # here
@@ -413,6 +417,7 @@ def test_what_copies_cannot_do() -> None:
     refused(odd, text, "stride along dimension 0 is 200 bytes, not a multiple of 16", narrow)
     refused(plain, text, "does not lie densely in the buffer's layout", a)
     refused(unpaid, text, "counts its bytes at an mbarrier: give 'tma_bar_ptr'", a)
+    refused(chosen, text, "TMA takes no predicates", a)
     refused(numbered, "# here", "mbarrier 2 of 'barriers', which has 2", a)
     refused(third, "# here", "phases are known by their parity, 0 or 1, not by 2", a)
 

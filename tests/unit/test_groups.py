@@ -14,7 +14,7 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import ExecutionError, run_function
-from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.random_inputs import random_inputs
 
 Array = Any
 

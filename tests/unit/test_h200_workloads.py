@@ -20,7 +20,7 @@ from mugraph.runtime.compare import TOLERANCE, compare
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.interpreter import execute_by_address, run_function
-from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.random_inputs import random_inputs
 
 ARCH = "sm_90a"
 AFFORDABLE = (

@@ -117,6 +117,26 @@ def test_the_operators_of_that_kernel_share_smaller_ones() -> None:
     assert len(sentences) == 1 and before < len(rest.kernels) < 7 and len(shared) > before
 
 
+def test_where_all_kernels_are_refused_operators_and_their_views_stand_alone() -> None:
+    graph = mi.new_kernel_graph("program")
+    x, w = graph.new_input((32, 512)), graph.new_input((512, 256))
+    y = mi.transpose(mi.reshape(mi.silu(mi.rms_norm(x) @ w), (32, 4, 64)), (1, 0, 2))
+    graph.mark_output(mi.relu(y) + y)
+    module = parse_text(make_context(), str(graph.module()), "<text>")
+    (found,) = find_in_buckets([only_function(module)], target_named("sm_90a"))
+    asked: list[str] = []
+
+    def refusal(kernel: ModuleOp) -> str | None:
+        asked.append(str(kernel))
+        return "none is taken"
+
+    rest, sentences = without_refused(found, refusal)
+    rest.fusion.apply(rest.groups)
+    module.verify()
+    assert not custom_kernels(module) and len(asked) == len(set(asked)) == len(sentences)
+    assert "@program: 'kn.matmul' is no kernel: none is taken" in sentences
+
+
 @pytest.mark.usefixtures("picky")
 def test_libraries_and_kernels_are_made_of_the_rest() -> None:
     module = program()

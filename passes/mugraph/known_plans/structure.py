@@ -24,19 +24,14 @@ DIGITS = 32
 
 def structure_of(graph: CustomizedOp) -> str:
     """The digest of a kernel."""
-    text = "\n".join(_lines(graph, {}, (CERTIFICATE,)))
+    text = "\n".join(_lines(graph, {}))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
-def _lines(
-    op: Operation, numbers: dict[SSAValue | Block, int], besides: tuple[str, ...] = ()
-) -> Iterator[str]:
-    """A line for each operator; values and blocks are numbered in the order that they are met.
-
-    Attributes ``besides`` are left out of the first.
-    """
+def _lines(op: Operation, numbers: dict[SSAValue | Block, int]) -> Iterator[str]:
+    """A line for each operator; values and blocks are numbered in the order that they are met."""
     said = {**op.properties, **op.attributes}
-    parts = [f"{name}={said[name]}" for name in sorted(said) if name not in besides]
+    parts = [f"{name}={said[name]}" for name in sorted(said) if name != CERTIFICATE]
     successors = [f"^{numbers.setdefault(block, len(numbers))}" for block in op.successors]
     results, operands = _typed(op.results, numbers), _typed(op.operands, numbers)
     yield f"{results} = {op.name} {operands} {successors} {parts}"

@@ -46,8 +46,9 @@ from mugraph.passes.costs.work import (
     WITH_OPERANDS,
     issue_cycles,
 )
+from mugraph.passes.mugraph.plan.moved import Moved
 from mugraph.passes.mugraph.plan.operators import OperatorWork
-from mugraph.passes.mugraph.plan.shape import KernelModel, Moved
+from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.retile.partition import Partition
 from mugraph.passes.targets import Target
 

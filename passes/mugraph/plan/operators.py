@@ -61,7 +61,7 @@ def _makes_whole_rows(op: Operation) -> bool:
 def special_of(op: Operation) -> int:
     """The instructions of special function units that an operator takes for an element.
 
-    What divides many elements, such as those of a row, is inverted once
+    A divisor of many elements, such as one of a row, is inverted once
     (``passes/schedule/promote_registers/divisors.py``).  Estimates of kernels with products were
     fitted without that.
     """

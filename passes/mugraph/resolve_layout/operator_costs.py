@@ -291,7 +291,7 @@ def _library_costs(value: SSAValue, depth: int, said: Container[int]) -> AccessC
 
     It has slow kernels for columns of which a matrix has no multiple of 16 bytes, padded or not:
     197 x 3072 x 768 took 22.6 us on an H200 and 7.5 with rows, 1500 x 3072 x 768 46.0 and 14.1.
-    Where as many are the most that a call may ``say``, they may be any number.
+    Where their number is the largest that a call may ``say``, a call may have any number.
     """
     (other,) = {-1, -2} - {depth}
     count = shape_of(value.type)[other]

@@ -109,7 +109,7 @@ def site_of(graph: kn.CustomizedOp, target: Target) -> Site:
 
 
 def _fragments(site: Site, graph: kn.CustomizedOp) -> frozenset[SSAValue]:
-    """What threads hold of products until it leaves: where it would lie in memory costs nothing."""
+    """What threads hold of products until they store it; its layout in memory costs nothing."""
     made: set[SSAValue] = set()
     for op in graph.body.block.ops:
         if isinstance(op, tb.MatmulOp):

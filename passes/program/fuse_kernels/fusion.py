@@ -236,15 +236,18 @@ class Fusion:
 
         A kernel as it is written has any extents; what its launch hides pays for that.
         """
-        time = self.time(group)
-        alone = self.attempts[group].write is None
-        return time if alone else in_a_program(time, self.target)
+        found = self.attempted(group)
+        return found.time if found.write is None else in_a_program(found.time, self.target)
 
     def time(self, group: Group) -> float:
         """Nanoseconds that a group takes; infinite where it is not one kernel."""
+        return self.attempted(group).time
+
+    def attempted(self, group: Group) -> Attempt:
+        """What :meth:`attempt` finds of a group, found once."""
         if group not in self.attempts:
             self.attempts[group] = self.attempt(group)
-        return self.attempts[group].time
+        return self.attempts[group]
 
     def attempt(self, group: Group) -> Attempt:
         """The fastest kernel of a group; an operator alone stays as it is written."""
@@ -432,7 +435,7 @@ class Fusion:
             groups = search.run()
         self.looked_at, self.least = search.looked_at, search.least
         for group in groups:
-            _ = self.attempts[group].part  # written while operators stand as they were searched
+            _ = self.attempted(group).part  # written while operators stand as they were searched
         return groups
 
     def apply(self, groups: Sequence[Group]) -> None:
@@ -443,7 +446,7 @@ class Fusion:
         placed: dict[SSAValue, SSAValue] = {}
         for group in groups:
             members = self.program.members(group)
-            part = self.attempts[group].part
+            part = self.attempted(group).part
             if part is not None:
                 _, _, loaded, stored = self.structures.of(group)
                 loaded = [placed.get(value, value) for value in loaded]
@@ -453,7 +456,7 @@ class Fusion:
                 op.detach()
                 Rewriter.insert_op(op, point)
         for group in reversed(groups):
-            if self.attempts[group].part is not None:
+            if self.attempted(group).part is not None:
                 for op in reversed(self.program.members(group)):
                     Rewriter.erase_op(op)
         for op in self.function.walk():

@@ -27,8 +27,8 @@ def without_refused(found: Found, refusal: Refusal) -> tuple[Found, list[str]]:
     """The same kernels, but for those that are refused, and a sentence on each of these.
 
     Operators of a refused kernel share others as far as that takes less time, also with those of
-    other kernels; where these are refused, too, they stand apart.  Kernels that are alike are asked
-    for once.
+    other kernels; where these are refused, too, they stand apart.  Each kernel that is left was
+    asked for, once for all that are alike.
     """
     fusion = found.fusion
     name = fusion.function.sym_name.data
@@ -36,15 +36,15 @@ def without_refused(found: Found, refusal: Refusal) -> tuple[Found, list[str]]:
     groups, sentences = [*found.groups], list[str]()
 
     def reason_of(group: Group) -> str | None:
-        part = fusion.attempts[group].part
+        part = fusion.attempted(group).part
         if part is None:
             return None
         if id(part) not in known:
             known[id(part)] = part, refusal(_alone(name, part))
         return known[id(part)][1]
 
-    for joins in (merged, None):
-        refused = {group: why for group in groups if (why := reason_of(group)) is not None}
+    may_join = True
+    while refused := {group: why for group in groups if (why := reason_of(group)) is not None}:
         for group, reason in refused.items():
             members = fusion.program.members(group)
             alone = len(members) == 1
@@ -53,11 +53,11 @@ def without_refused(found: Found, refusal: Refusal) -> tuple[Found, list[str]]:
             fusion.known.attempts[fusion.structures.of(group).structure] = none
             labels = [op_label(op) for op in members]
             more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
-            shown = f"{', '.join(labels[:_SHOWN])}{more}"
-            sentences.append(f"@{name}: {shown} share no kernel: {reason}")
+            shown, verb = ", ".join(labels[:_SHOWN]), "is" if alone else "share"
+            sentences.append(f"@{name}: {shown}{more} {verb} no kernel: {reason}")
         apart = [[1 << number for number in bits(g)] if g in refused else [g] for g in groups]
         groups = [group for each in apart for group in each]
-        groups = joins(fusion, groups) if joins and refused else groups
+        groups, may_join = merged(fusion, groups) if may_join else groups, False
     return Found(fusion, groups, found.sequential), sentences
 
 

@@ -22,10 +22,10 @@ EXACT_TRIES = 256
 TRIES_A_STEP, GAP_A_STEP, LARGEST_GAP = 10, 0.01, 0.5
 """What such a way may take more than the best one: for so many further tries, and at most."""
 MOST_TO_SAVE = 1000.0
-"""Nanoseconds of a kernel that such a part is of, at most: ways differ by launches and by what they
-store, and what a kernel takes at least for its weights every way takes.  With a part of the whole
-time a layer of a step of Qwen3-8B in fp8 lost a kernel of gate, up and SiLU, whose bound was 21.9
-us, and which takes 22.9: 84 us by estimate instead of 81."""
+"""Such a part is of so many nanoseconds of a kernel at most: ways differ by launches and by what
+they store, and all of them load the weights.  With parts of the whole time a layer of a step of
+Qwen3-8B in fp8 lost a kernel of gate, up and SiLU, which takes 22.9 us and whose bound was 21.9: 84
+us by estimate instead of 81."""
 LIKE_OTHERS = 0.25
 """What a kernel that is not tried is then taken to take at least, as a part of the fastest one with
 the same products, or with several of them: bounds of slow kernels are often a hundredth of their

@@ -33,7 +33,7 @@ class _Kept:
     def of(cls, found: Found) -> _Kept:
         """What was found, before its function changes."""
         fusion = found.fusion
-        attempts = {group: fusion.attempts[group] for group in found.groups}
+        attempts = {group: fusion.attempted(group) for group in found.groups}
         copy = fusion.function.clone()
         return cls(copy, fusion.apart, tuple(found.groups), attempts, found.sequential)
 

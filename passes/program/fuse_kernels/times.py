@@ -181,9 +181,9 @@ us on an H200, 75 with rows of 4100 and 135 to 150 of 4097 elements.  4 bytes we
 HIDDEN_NS = 350.0
 """What a kernel's launch costs less between others, by programmatic dependent launch.
 
-Less than ``OVERLAP_NS``, for a kernel that loads what the one before it stores waits for it.
-Between what norms before an attention need to be a kernel of their own (130) and what would take
-a norm of 8 x 1024 keys out of it (380), which was not timed; no script fits it.
+It is less than ``OVERLAP_NS``: a kernel that loads what the one before it stores waits for it.
+From 130 on norms before an attention are a kernel of their own; from 380 on a norm of 8 x 1024 keys
+would be one, too, which was not timed.  No script fits it.
 """
 
 
@@ -201,9 +201,9 @@ def time_as_written(op: Operation, target: Target) -> float:
 
 
 def sent_time(operators: Iterable[Operation]) -> float:
-    """Nanoseconds of a kernel between devices for copies: one of all those of a tensor stays here.
+    """Nanoseconds that a kernel takes to send copies to other devices; 0 where there are none.
 
-    What else the kernel does goes on beside that.
+    Of all copies of a tensor one stays on its device.  What else the kernel does goes on meanwhile.
     """
     time = 0.0
     for op in operators:

@@ -44,9 +44,9 @@ class Way(StrEnum):
     PARTS = "parts"
     """Parts are computed one after the other, and exchanged meanwhile."""
     TWO = "two"
-    """So are parts of a sum; what adds one up writes it into the memory of all."""
+    """Parts of a sum are exchanged so; the kernel that adds one up stores it on all devices."""
     PUSHED = "pushed"
-    """What makes a tensor writes it into the memory of all."""
+    """The kernel that computes a tensor stores it on all devices."""
 
 
 class Plan(NamedTuple):
@@ -63,8 +63,8 @@ def overlap_collectives(
 ) -> None:
     """Overlaps products with the sums over devices behind them, and the gathers before them.
 
-    Where that takes less time than the collective takes by itself, or wherever it can; with ``way``
-    in that one alone.
+    It is done where it takes less time than the collective by itself, or ``everywhere`` that it can
+    be; with ``way`` in that way alone.
     """
     for op in list(function.walk()):
         if not isinstance(op, kn.CollectiveOp) or op.devices == 1:

@@ -39,7 +39,7 @@ def push(op: kn.CollectiveOp) -> None:
 
 
 def push_part(op: kn.CollectiveOp, part: SSAValue, dim: int) -> None:
-    """Lets what makes a device's part of a result write it into the memory of each member."""
+    """Lets the kernel that computes a device's part of a result store it on each member."""
     Rewriter.replace_op(op, [], [_pushed(op, part, dim)])
 
 

@@ -65,15 +65,15 @@ def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
 
 
 def _time_returned(value: SSAValue, target: Target) -> float:
-    """Microseconds of the copy of a result that lies where the next call writes."""
+    """Microseconds of the copy of a result out of memory that the next call writes."""
     is_returned = any(isinstance(use.operation, ReturnOp) for use in value.uses)
     return device_ns(2 * _bytes(value), target) / 1e3 if is_returned else 0.0
 
 
 def time_sent(value: SSAValue, devices: int, target: Target) -> float:
-    """Microseconds that a kernel takes to store a device's part of a tensor at all others, too.
+    """Microseconds in which a kernel stores a device's part of a tensor on all others, too.
 
-    Behind one meeting they may read it.
+    One meeting follows, after which they may read it.
     """
     links = links_between(devices)
     sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes

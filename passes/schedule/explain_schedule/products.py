@@ -18,11 +18,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.costs.warp_layouts import (
-    WarpLayout,
-    choose_atom,
-    choose_warp_layout,
-)
+from mugraph.passes.costs.warp_layouts import WarpLayout, choose_atom, choose_warp_layout
 from mugraph.passes.schedule.lower_threadblock.small_products import (
     SmallProduct,
     describe,

@@ -63,9 +63,9 @@ def are_numbers_of_products(op: tb.InputOp, threads: int) -> bool:
 
 
 def are_numbers_of_rows(op: tb.InputOp) -> bool:
-    """Whether an input has numbers of rows, or one, loaded once, that no bulk copy can bring.
+    """Whether an input is a number for each row, or one, which is loaded once and not in bulk.
 
-    Such as the scale that rows are divided by.  The threads that compute load them before the loop.
+    An example is the scale that rows are divided by.  Consumers load it before the loop.
     """
     if op.loop_dim >= 0 or _is_found_elsewhere(op) or shape_of(op.result.type)[-1] > 1:
         return False

@@ -28,11 +28,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.costs.products import MOST_SWAPPED_ROWS, RUNS_OF_LANES
-from mugraph.passes.costs.warp_layouts import (
-    WarpLayout,
-    choose_atom,
-    choose_warp_layout,
-)
+from mugraph.passes.costs.warp_layouts import WarpLayout, choose_atom, choose_warp_layout
 from mugraph.passes.costs.work import WORKING_REGISTERS
 from mugraph.passes.schedule.analysis.registers import (
     register_limit,

@@ -24,7 +24,7 @@ from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context
 from mugraph.runtime.interpreter import ExecutionError, execute_by_address, run_function
 from mugraph.tools.import_mirage import import_mirage
-from mugraph.tools.mg_run import random_inputs
+from mugraph.tools.random_inputs import random_inputs
 
 Array = npt.NDArray[Any]
 ROOT = Path(__file__).parents[3]

@@ -22,6 +22,7 @@ from mugraph.dialects.linear_forms import LinearForm, at_lengths
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import (
     GROUP_COLUMNS,
+    REGISTER_BYTES,
     SECTOR_BYTES,
     VECTOR_BYTES,
 )
@@ -441,6 +442,19 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     return KernelModel.of(space, partition.looped()).under(partition).shape
 
 
+def _bytes_with_sums(
+    op: OperatorWork,
+    shapes: Mapping[SSAValue, tuple[int, ...]],
+    derived: Mapping[SSAValue, tuple[int, int]],
+) -> int:
+    """What a product multiplies that is in shared memory, and its sums in f32."""
+    # What is made of another product, or of narrow numbers, threads may have in registers.
+    multiplied = op.operands[:-1] if op.conversion else op.operands
+    tiles = [value for value in multiplied if value not in derived]
+    operands = sum(math.prod(shapes[tile]) * element_bytes_of(tile.type) for tile in tiles)
+    return operands + REGISTER_BYTES * math.prod(shapes[op.results[0]])
+
+
 def _work(
     operators: Iterable[OperatorWork],
     shapes: Mapping[SSAValue, tuple[int, ...]],
@@ -488,6 +502,7 @@ def _work(
                     conversion,
                     swaps and not factor.converted,
                     (rows, columns, shapes[factor.lhs][-1]),
+                    _bytes_with_sums(op, shapes, derived) if op.transformed else 0,
                 )
                 products.append(each)
             promoted = any(factor.promoted for factor in op.factors)

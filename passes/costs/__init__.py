@@ -4,6 +4,7 @@
 - :mod:`.memory`: device memory, copies to shared memory, and shared memory;
 - :mod:`.work`: what a block loads and computes, by itself;
 - :mod:`.kernel_shape`: what an estimate needs of a kernel;
+- :mod:`.kept_sums`: what of a block's sums stays in registers;
 - :mod:`.residency`: what blocks have registers for, and how many share a multiprocessor;
 - :mod:`.kernels`: a kernel of a given shape, from its launch to its last store;
 - :mod:`.overlap`: several things side by side;

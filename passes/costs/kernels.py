@@ -40,6 +40,7 @@ from mugraph.passes.costs.residency import (
     PLAIN_REGISTERS,
     SWAPPED_REGISTERS,
     fits_registers,
+    has_room_for_sums,
     packed_blocks,
     resident_blocks,
 )
@@ -327,7 +328,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if shape.held is not None and shape.held.vector:
         return None  # rows are padded for threads to hold them
     stages = stages_of(shape, target)
-    if stages is None or not fits_registers(shape, target):
+    fits = fits_registers(shape, target) and has_room_for_sums(shape, target)
+    if stages is None or not fits:
         return None
     if is_chain(shape, stages, target):
         staged = (stages, 1) if gains_blocks(shape, target) else (stages,)

@@ -11,9 +11,10 @@ from mugraph.dialects.programming_model import (
     REGISTER_BYTES,
     REGISTER_STEP,
 )
+from mugraph.passes.costs.kept_sums import RegisterWork, register_limit, registers_of_works
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.warp_layouts import choose_warp_layout
-from mugraph.passes.costs.work import INSTRUCTION, LOADING_REGISTERS
+from mugraph.passes.costs.warp_layouts import Tiles, choose_warp_layout
+from mugraph.passes.costs.work import INSTRUCTION, LOADING_REGISTERS, Product
 from mugraph.passes.targets import Target
 
 MOST_SUMS, MOST_GROUP_SUMS = 128, 160
@@ -94,6 +95,24 @@ def fits_registers(shape: KernelShape, target: Target) -> bool:
     return fits and shape.is_chain_of_groups(target)
 
 
+def has_room_for_sums(shape: KernelShape, target: Target) -> bool:
+    """Whether products of which functions are added up have room for the sums.
+
+    That is in registers, beside the product, or else in shared memory, beside what is multiplied.
+    """
+    limit = register_limit(shape.threads, target.registers_per_multiprocessor)
+
+    def keeps(product: Product) -> bool:
+        tiles = _tiles_of_warp(product.sizes, shape.threads, 1, target)
+        work = RegisterWork(tiles.values, tiles.operands, transformed=True)
+        return registers_of_works([work], frozenset([0])) <= limit
+
+    return all(
+        each.bytes_with_sums <= target.shared_memory_per_block or keeps(each)
+        for each in (*shape.loop.products, *shape.after.products)
+    )
+
+
 def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
     """How many blocks share a multiprocessor."""
     memory = shape.fixed_bytes(target.warp_size) + stages * shape.loop_bytes
@@ -116,17 +135,17 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
 def _sums_of_warps(shape: KernelShape, target: Target) -> int:
     """Sums of products that a thread has where single warps share them: those along k have all."""
     return sum(
-        _sums_of_warp(each.sizes, shape.threads, max(shape.iterations, 1), target)
+        _tiles_of_warp(each.sizes, shape.threads, max(shape.iterations, 1), target).values
         for each in shape.loop.products
     )
 
 
 @lru_cache(1 << 12)
-def _sums_of_warp(
+def _tiles_of_warp(
     sizes: tuple[int, int, int], threads: int, iterations: int, target: Target
-) -> int:
+) -> Tiles:
     layout = choose_warp_layout(*sizes, INSTRUCTION, threads, target, iterations=iterations)
-    return layout.tiles_of_a_warp(*sizes[:2]).values
+    return layout.tiles_of_a_warp(*sizes[:2])
 
 
 def _is_of_warps(shape: KernelShape, target: Target) -> bool:

@@ -269,6 +269,9 @@ class Product(NamedTuple):
     the next one is issued."""
     sizes: tuple[int, int, int] = (0, 0, 0)
     """Rows, columns and depth of one of its products of two matrices."""
+    bytes_with_sums: int = 0
+    """Of what it multiplies and of its sums in shared memory, where it is the result of functions
+    that is added up: registers have no room for many of these; 0 for other products."""
 
     @property
     def macs(self) -> int:

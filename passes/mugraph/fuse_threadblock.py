@@ -55,14 +55,32 @@ def find_fusion(tail: Operation) -> Fusion | None:
     """
     if not isinstance(tail, FusesWithProducer):
         return None
-    operand = tail.operands[0]
-    lead = operand.owner
-    if not isinstance(lead, HasEpilogue) or not operand.has_one_use():
+    lead = tail.operands[0].owner
+    if not isinstance(lead, HasEpilogue):
         return None
-    if epilogue_of(lead).accumulates or rounds_for_good(tail):
-        return None
-    epilogue = tail.fused_onto(epilogue_of(lead))
+    epilogue = _fused_epilogue(tail, epilogue_of(lead))
     return None if epilogue is None else Fusion(lead, tail, epilogue)
+
+
+def _fused_epilogue(tail: FusesWithProducer, epilogue: Epilogue) -> Epilogue | None:
+    """``epilogue`` of the producer of an operator's operand, followed by the operator."""
+    if not tail.operands[0].has_one_use() or epilogue.accumulates or rounds_for_good(tail):
+        return None
+    return tail.fused_onto(epilogue)
+
+
+def fused_chain(lead: HasEpilogue) -> tuple[Epilogue, Operation | None]:
+    """Analysis: the epilogue that an operator gets, and what alone uses its result then."""
+    epilogue, value = epilogue_of(lead), lead.results[0]
+    while value.has_one_use():
+        (use,) = value.uses
+        user, longer = use.operation, None
+        if isinstance(user, FusesWithProducer) and use.index == 0:
+            longer = _fused_epilogue(user, epilogue)
+        if longer is None:
+            return epilogue, user
+        epilogue, value = longer, user.results[0]
+    return epilogue, None
 
 
 def apply_fusion(fusion: Fusion) -> None:

@@ -21,7 +21,8 @@ from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
-from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed
+from mugraph.passes.costs.kept_sums import register_limit
+from mugraph.passes.schedule.analysis.registers import registers_needed
 from mugraph.passes.schedule.chained_products import delay_product, find_chained_loops
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.set_register_budgets import most_registers

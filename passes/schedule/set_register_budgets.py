@@ -18,11 +18,9 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import computing_threads
+from mugraph.passes.costs.kept_sums import register_limit
 from mugraph.passes.costs.work import LOADING_REGISTERS, WORKING_REGISTERS
-from mugraph.passes.schedule.analysis.registers import (
-    register_limit,
-    registers_needed,
-)
+from mugraph.passes.schedule.analysis.registers import registers_needed
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 TRANSPOSED_REGISTERS = 8

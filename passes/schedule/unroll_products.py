@@ -22,7 +22,8 @@ from mugraph.dialects.sched.channel import RunsAtIteration, channel_of
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
-from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed
+from mugraph.passes.costs.kept_sums import register_limit
+from mugraph.passes.schedule.analysis.registers import registers_needed
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named

@@ -63,3 +63,20 @@ def only(rows: int) -> FuncOp:
     (function,) = graph.module().body.block.ops
     assert isinstance(function, FuncOp)
     return function
+
+
+def test_kernels_that_segments_keep_apart_are_joined_at_the_largest_extents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    functions = buckets()
+    searched = find_kernels(functions[-1], TARGET)
+    operators = range(len(searched.fusion.operators))
+    apart = choice.Found(searched.fusion, [1 << number for number in operators])
+
+    def found(function: FuncOp, *args: object, **options: object) -> choice.Found:
+        return apart
+
+    monkeypatch.setattr(choice, "find_kernels", found)
+    joined = find_in_buckets(functions, TARGET)[-1]
+    assert len(joined.kernels) == len(searched.kernels)
+    assert joined.time == pytest.approx(searched.time)

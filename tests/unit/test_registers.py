@@ -20,23 +20,21 @@ from mugraph.codegen.architecture import Architecture
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.plan import Plan
+from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS
 from mugraph.passes.compile import compile_pipeline
-from mugraph.passes.costs.warp_layouts import Tiles
-from mugraph.passes.costs.work import WORKING_REGISTERS
-from mugraph.passes.mugraph.plan import PlanPass
-from mugraph.passes.schedule.analysis.registers import (
-    MAX_THREAD_REGISTERS,
-    register_limit,
-    registers_needed,
-)
-from mugraph.passes.schedule.lower_threadblock.registers import (
+from mugraph.passes.costs.kept_sums import (
     MAX_PIECES,
     SPARE_REGISTERS,
     RegisterWork,
     choose_kept,
     choose_pieces,
+    register_limit,
     registers_of_works,
 )
+from mugraph.passes.costs.warp_layouts import Tiles
+from mugraph.passes.costs.work import WORKING_REGISTERS
+from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.schedule.analysis.registers import registers_needed
 from mugraph.passes.schedule.set_register_budgets import RegisterBudgets, choose_budgets
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, parse_text

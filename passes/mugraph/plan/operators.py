@@ -23,6 +23,7 @@ from mugraph.passes.costs.work import (
     INSTRUCTION,
     SINGLE_CONVERSION_ISSUES,
 )
+from mugraph.passes.mugraph.fuse_threadblock import fused_chain
 from mugraph.passes.mugraph.plan.narrow import (
     adds_scaled,
     is_converted,
@@ -223,6 +224,8 @@ class OperatorWork(NamedTuple):
     """Whether different warps may have the products of its pairs of matrices."""
     adds_up: bool = False
     """Whether it is a product of which nothing is computed in an iteration but its sum."""
+    transformed: bool = False
+    """Whether it is a product of which functions are computed before its sum."""
 
     def reads_runs(self, rows: int, depth: int, matrices: int) -> bool:
         """Whether warps compute products of such extents with swapped operands."""
@@ -275,7 +278,15 @@ class OperatorWork(NamedTuple):
             runs,
             op in phases.sliced,
             bool(factors) and not any(_computes(use.operation, phases) for use in results[0].uses),
+            isinstance(op, tb.MatmulOp) and _sums_functions(op, phases),
         )
+
+
+def _sums_functions(op: tb.MatmulOp, phases: LoopPhases) -> bool:
+    """Whether functions of a product are accumulated: of one iteration, where they are stored."""
+    epilogue, user = fused_chain(op)
+    is_stored = isinstance(user, tb.OutputOp) and not phases.loop
+    return bool(epilogue.functions) and (epilogue.accumulates or is_stored)
 
 
 def _computes(op: Operation, phases: LoopPhases) -> bool:

@@ -15,8 +15,16 @@ from mugraph.dialects import tb
 from mugraph.dialects.kn.idle_iterations import largest_in_tiles, masks_that_idle, share_that_counts
 from mugraph.dialects.linear_forms import LinearForm, at_lengths
 from mugraph.dialects.maps import Slicing
-from mugraph.dialects.programming_model import GROUP_COLUMNS, SECTOR_BYTES, VECTOR_BYTES
-from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.dialects.programming_model import (
+    GROUP_COLUMNS,
+    REGISTER_BYTES,
+    SECTOR_BYTES,
+    VECTOR_BYTES,
+)
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    shape_of,
+)
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.work import (
     INSTRUCTION,
@@ -312,6 +320,19 @@ def shape_under(space: TileSpace, partition: Partition) -> KernelShape:
     return KernelModel.of(space, partition.looped()).under(partition).shape
 
 
+def _bytes_with_sums(
+    op: OperatorWork,
+    shapes: Mapping[SSAValue, tuple[int, ...]],
+    derived: Mapping[SSAValue, tuple[int, int]],
+) -> int:
+    """What a product multiplies that is in shared memory, and its sums in f32."""
+    # What is made of another product, or of narrow numbers, threads may have in registers.
+    multiplied = op.operands[:-1] if op.conversion else op.operands
+    tiles = [value for value in multiplied if value not in derived]
+    operands = sum(math.prod(shapes[tile]) * element_bytes_of(tile.type) for tile in tiles)
+    return operands + REGISTER_BYTES * math.prod(shapes[op.results[0]])
+
+
 def _work(
     operators: Iterable[OperatorWork],
     shapes: Mapping[SSAValue, tuple[int, ...]],
@@ -359,6 +380,7 @@ def _work(
                     conversion,
                     swaps and not factor.converted,
                     (rows, columns, shapes[factor.lhs][-1]),
+                    _bytes_with_sums(op, shapes, derived) if op.transformed else 0,
                 )
                 products.append(each)
             promoted = any(factor.promoted for factor in op.factors)

@@ -13,17 +13,16 @@ from mugraph.dialects.element_types import operand_names
 from mugraph.dialects.kn import Phase, accumulates, phases_of
 from mugraph.dialects.programming_model import SECTOR_BYTES
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
+from mugraph.passes.costs.kept_sums import RegisterWork, choose_kept, register_limit
 from mugraph.passes.costs.memory import device_ns, issue_cycles
 from mugraph.passes.costs.warp_layouts import WarpLayout
 from mugraph.passes.mugraph.resolve_layout.access_work import AccessWork
-from mugraph.passes.schedule.analysis.registers import register_limit
 from mugraph.passes.schedule.lower_threadblock.products import (
     adds_up_plainly,
     choose_layout_of,
     product_work,
     sums_once,
 )
-from mugraph.passes.schedule.lower_threadblock.registers import RegisterWork, choose_kept
 from mugraph.passes.schedule.lower_threadblock.warpgroups import choose_warpgroup_layout
 from mugraph.passes.targets import Target
 

@@ -98,7 +98,11 @@ class Found:
         if _graph(fusion) != _graph(self.fusion):
             return None
         found = Found(fusion, self.groups)
-        return Found(fusion, merged(fusion, self.groups)) if found.time < math.inf else None
+        return found.joined() if found.time < math.inf else None
+
+    def joined(self) -> Found:
+        """The same, with two kernels as one as long as that takes less time."""
+        return Found(self.fusion, merged(self.fusion, self.groups), self.sequential)
 
     @property
     def time(self) -> float:
@@ -194,8 +198,9 @@ def find_in_buckets(
 ) -> list[Found]:
     """The kernels of a program's buckets, small ones first, which are searched for once.
 
-    Groups of operators that are found for the largest extents serve the others too, of which two
-    are joined where that takes less time; kernels of each bucket have tiles and plans of their own.
+    Groups of operators that are found for the largest extents serve the others too.  In each bucket
+    two are joined where that takes less time, also ones that segments of the search keep apart, and
+    kernels have tiles and plans of their own.
     """
     *smaller, largest = buckets
     found = find_kernels(largest, target, certificates=certificates)
@@ -203,4 +208,4 @@ def find_in_buckets(
         found.again(bucket) or find_kernels(bucket, target, certificates=certificates)
         for bucket in smaller
     ]
-    return [*others, found]
+    return [*others, found.joined() if others else found]

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
-from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_BYTES, REGISTER_STEP
+from mugraph.dialects.programming_model import REGISTER_BYTES
 from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.tensor_types import element_bytes_of
@@ -42,12 +42,6 @@ def tiles_of(fragment: TileType) -> Tiles | None:
         math.ceil(rows / (atom.shape_mnk[0] * mma.thr_layout[0])),
         math.ceil(columns / (atom.shape_mnk[1] * mma.thr_layout[1])),
     )
-
-
-def register_limit(threads: int, registers_per_multiprocessor: int) -> int:
-    """The most registers that each thread of a block can have."""
-    share = registers_per_multiprocessor // threads // REGISTER_STEP * REGISTER_STEP
-    return min(MAX_THREAD_REGISTERS, share)
 
 
 def vector_registers(vector: int, source_bytes: Sequence[int]) -> int:

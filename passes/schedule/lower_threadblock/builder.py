@@ -37,8 +37,8 @@ from mugraph.dialects.tensor_types import (
     with_layout,
 )
 from mugraph.dialects.windows import Windows
+from mugraph.passes.costs.kept_sums import Pieces
 from mugraph.passes.costs.warp_layouts import WarpLayout
-from mugraph.passes.schedule.lower_threadblock.registers import Pieces
 
 
 def sum_type(type_: Attribute) -> Attribute:

@@ -27,21 +27,19 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     shape_of,
 )
-from mugraph.passes.costs.products import MOST_SWAPPED_ROWS, RUNS_OF_LANES
-from mugraph.passes.costs.warp_layouts import WarpLayout, choose_atom, choose_warp_layout
-from mugraph.passes.costs.work import WORKING_REGISTERS
-from mugraph.passes.schedule.analysis.registers import (
-    register_limit,
-    vector_registers,
-)
-from mugraph.passes.schedule.analysis.remarks import Obstacle
-from mugraph.passes.schedule.lower_threadblock.levels import Levels
-from mugraph.passes.schedule.lower_threadblock.registers import (
+from mugraph.passes.costs.kept_sums import (
     Pieces,
     RegisterWork,
     choose_kept,
     choose_pieces,
+    register_limit,
 )
+from mugraph.passes.costs.products import MOST_SWAPPED_ROWS, RUNS_OF_LANES
+from mugraph.passes.costs.warp_layouts import WarpLayout, choose_atom, choose_warp_layout
+from mugraph.passes.costs.work import WORKING_REGISTERS
+from mugraph.passes.schedule.analysis.registers import vector_registers
+from mugraph.passes.schedule.analysis.remarks import Obstacle
+from mugraph.passes.schedule.lower_threadblock.levels import Levels
 from mugraph.passes.schedule.lower_threadblock.small_products import (
     SmallProduct,
     choose_small_layout,

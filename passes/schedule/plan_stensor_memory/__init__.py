@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout
+from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS
 from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
@@ -26,7 +27,6 @@ from mugraph.passes.memory.packing.pack import (
     pack_in_place,
 )
 from mugraph.passes.schedule.analysis.registers import (
-    MAX_THREAD_REGISTERS,
     OVERCOUNTED,
     fragment_registers,
     registers_needed,

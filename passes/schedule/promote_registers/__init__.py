@@ -10,12 +10,8 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.structure import computing_threads
-from mugraph.passes.schedule.analysis.registers import (
-    OVERCOUNTED,
-    register_limit,
-    registers_needed,
-    runs_straight,
-)
+from mugraph.passes.costs.kept_sums import register_limit
+from mugraph.passes.schedule.analysis.registers import OVERCOUNTED, registers_needed, runs_straight
 from mugraph.passes.schedule.promote_registers.direct_loads import load_directly
 from mugraph.passes.schedule.promote_registers.divisors import invert_divisors
 from mugraph.passes.schedule.promote_registers.hoist import hoist_invariant

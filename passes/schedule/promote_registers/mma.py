@@ -9,7 +9,8 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed, tiles_of
+from mugraph.passes.costs.kept_sums import register_limit
+from mugraph.passes.schedule.analysis.registers import registers_needed, tiles_of
 from mugraph.passes.schedule.promote_registers.mma_analysis import (
     Chain,
     find_chains,

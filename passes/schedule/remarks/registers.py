@@ -23,7 +23,8 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.passes.schedule.analysis.registers import register_limit, registers_needed
+from mugraph.passes.costs.kept_sums import register_limit
+from mugraph.passes.schedule.analysis.registers import registers_needed
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.schedule.promote_registers import promote_registers
 from mugraph.passes.schedule.remarks.scheduled import Scheduled

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS, REGISTER_STEP
 from mugraph.passes.costs.warp_layouts import Tiles
 from mugraph.passes.costs.work import WORKING_REGISTERS
 
@@ -18,6 +19,12 @@ SPARE_REGISTERS = 32
 """What pieces leave free: nothing is lost by a smaller one but that operands are loaded again."""
 PIECE_REGISTERS = 96
 """What a product that may be computed in pieces is left at least, if it takes so many."""
+
+
+def register_limit(threads: int, registers_per_multiprocessor: int) -> int:
+    """The most registers that each thread of a block can have."""
+    share = registers_per_multiprocessor // threads // REGISTER_STEP * REGISTER_STEP
+    return min(MAX_THREAD_REGISTERS, share)
 
 
 @dataclass(frozen=True)

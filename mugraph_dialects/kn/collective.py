@@ -7,7 +7,6 @@ axis counts most.  Names are those of MLIR's ``shard`` dialect.
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr, i64
@@ -16,6 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_same_type
@@ -34,7 +34,7 @@ from mugraph.dialects.tensor_types import (
 )
 
 
-class CollectiveOp(KernelOp, ABC):
+class CollectiveOp(KernelOp, Abstract):
     """An operator on the tensors that the devices of a group hold.
 
     A device takes of each member's tensor the part of its own place along :attr:`cut_dim`, or all
@@ -155,7 +155,7 @@ def _numbers(axes: Sequence[int] | None) -> DenseArrayBase | None:
     return None if axes is None else DenseArrayBase.from_list(i64, list(axes))
 
 
-class CombiningOp(CollectiveOp, ABC):
+class CombiningOp(CollectiveOp, Abstract):
     """A collective that adds up what the devices hold, or takes the largest elements."""
 
     combiner = opt_prop_def(CombinerAttr)
@@ -171,7 +171,7 @@ class CombiningOp(CollectiveOp, ABC):
         verify_no_integers(self, [self.input, self.result], "kn.cast")
 
 
-class AlongDimensionOp(CollectiveOp, ABC):
+class AlongDimensionOp(CollectiveOp, Abstract):
     """A collective that cuts or joins one dimension, and combines nothing."""
 
     dim = prop_def(IntegerAttr.constr(type=i64))

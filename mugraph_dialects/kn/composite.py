@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import TensorType, f32
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.kn.compute import BINARY_OPERATORS, UNARY_OPERATORS
 from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
@@ -71,7 +72,7 @@ class Expansion:
         return self.apply("mul_scalar", total, constants=(1 / count,), type_=type_)
 
 
-class CompositeOp(KernelOp, ABC):
+class CompositeOp(KernelOp, Abstract):
     """An operator that others say: ``--decompose-program`` puts them in its place.
 
     It is compared by ``mg-check`` as those, and evaluated as those unless there is a kernel for it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -17,6 +16,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import (
     F8_TYPES,
@@ -178,7 +178,7 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
             )
 
 
-class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices, ABC):
+class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices, Abstract):
     """A kernel that computes each element from the elements at the same place.
 
     What is computed of integers alone is exact, modulo two to the power of their bits.
@@ -211,7 +211,7 @@ class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices, ABC
         return self.function.linear_in
 
 
-class UnaryOp(UnaryFunctionOperator, ElementwiseOp, ABC):
+class UnaryOp(UnaryFunctionOperator, ElementwiseOp, Abstract):
     """A function of one tensor."""
 
     input = operand_def(TensorType)
@@ -236,7 +236,7 @@ class CastOp(UnaryOp):
             )
 
 
-class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
+class BinaryOp(BinaryFunctionOperator, ElementwiseOp, Abstract):
     """A function of two tensors of equal rank; an extent of 1 is broadcast."""
 
     lhs = operand_def(TensorType)
@@ -248,7 +248,7 @@ class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
     )
 
 
-class TernaryOp(TernaryFunctionOperator, ElementwiseOp, ABC):
+class TernaryOp(TernaryFunctionOperator, ElementwiseOp, Abstract):
     """A function of three tensors of equal rank; an extent of 1 is broadcast."""
 
     first = operand_def(TensorType)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType
@@ -11,6 +11,7 @@ from xdsl.irdl import result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.device_cuts import MovesWholeElements
 from mugraph.dialects.element_types import verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
@@ -27,7 +28,7 @@ from mugraph.dialects.tensor_types import (
 )
 
 
-class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
+class KernelOp(WorkspaceOp, HasLayoutConstraints, Abstract):
     """A pre-defined kernel with one result."""
 
     result = result_def(TensorType)
@@ -51,7 +52,7 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
             self.verify_joined()
 
 
-class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements, ABC):
+class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements, Abstract):
     """A kernel that moves elements as they are: all its tensors have one element type."""
 
     @abstractmethod

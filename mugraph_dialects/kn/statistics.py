@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.reductions import Combiner, ReductionOperator
 
 
-class StatisticOp(ReductionOperator, CompositeOp, ABC):
+class StatisticOp(ReductionOperator, CompositeOp, Abstract):
     """A function of the elements along one dimension, whose extent becomes 1 unless it is kept."""
 
     KEEPS_EXTENT: ClassVar[bool] = False

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_operand_def, opt_prop_def
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import is_given
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.kernel import KernelOp
 from mugraph.dialects.reductions import ReducesDimension
 
 
-class StepsOp(ReducesDimension, KernelOp, ABC):
+class StepsOp(ReducesDimension, KernelOp, Abstract):
     """A linear recurrence: h_t = a_t h_(t-1) + ..., of floating-point numbers.
 
     Without a decay a is 1.  An ``exclusive`` one gives h_(t-1) in the place of h_t, and 0 first.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.assembly import FromNumber, ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
@@ -76,7 +76,9 @@ def contiguous_groups(extent: int, results: int) -> Groups:
     return Groups(extent // results, 1, extent // results)
 
 
-class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, ABC):
+class ReducesTile(
+    ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, Abstract
+):
     """An operator that reduces a dimension of a tile; its results have the same extents."""
 
     input = operand_def(STensorType)
@@ -109,7 +111,7 @@ class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, Has
         return lanes, result_order(partitioned_operand(result))
 
 
-class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles, ABC):
+class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles, Abstract):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)

@@ -183,7 +183,7 @@ class AdaptsToTiles(Operation, Abstract):
         """Adapts to tiles whose extents are others now, along indices that may be cut."""
 
 
-class HasEpilogue(IRDLOperation):
+class HasEpilogue(IRDLOperation, Abstract):
     """An operator that can apply an epilogue to every element of its first result."""
 
     epilogue = opt_prop_def(EpilogueAttr)

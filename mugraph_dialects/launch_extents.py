@@ -70,7 +70,7 @@ class GridCut(NamedTuple):
         return -(-elements // (self.step * together)) * together
 
 
-class HasLaunchExtents(IRDLOperation):
+class HasLaunchExtents(IRDLOperation, Abstract):
     """An operator that runs a ``grid`` of blocks of ``block`` threads, along x, y and z."""
 
     grid = prop_def(DenseArrayBase.constr(i64))

@@ -74,7 +74,7 @@ class CombinationAttr(EnumAttribute[Combination], SpacedOpaqueSyntaxAttribute):
     name = "te.combination"
 
 
-class Placed(IRDLOperation):
+class Placed(IRDLOperation, Abstract):
     """An operator that makes something whose place in shared memory or the workspace is planned."""
 
     @property

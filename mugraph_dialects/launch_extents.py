@@ -132,7 +132,7 @@ class HoldsLengths(HasLaunchExtents):
         self.per = DenseArrayBase.from_list(i64, axes) if max(axes, default=-1) >= 0 else None
 
 
-class HasThreadblockGraph(HasLaunchExtents, Abstract):
+class HasThreadblockGraph(HasLaunchExtents):
     """An operator whose body is a threadblock graph, which every block runs."""
 
     @property

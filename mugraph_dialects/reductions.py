@@ -57,7 +57,7 @@ class ReducesDimension(IRDLOperation, Abstract):
         return shape
 
 
-class ReductionOperator(ReducesDimension, Abstract):
+class ReductionOperator(ReducesDimension):
     """A reduction with one result."""
 
     def __init__(self, operand: SSAValue, dim: int, result_type: Attribute) -> None:

@@ -15,7 +15,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_same_type
@@ -34,7 +33,7 @@ from mugraph.dialects.tensor_types import (
 )
 
 
-class CollectiveOp(KernelOp, Abstract):
+class CollectiveOp(KernelOp):
     """An operator on the tensors that the devices of a group hold.
 
     A device takes of each member's tensor the part of its own place along :attr:`cut_dim`, or all
@@ -155,7 +154,7 @@ def _numbers(axes: Sequence[int] | None) -> DenseArrayBase | None:
     return None if axes is None else DenseArrayBase.from_list(i64, list(axes))
 
 
-class CombiningOp(CollectiveOp, Abstract):
+class CombiningOp(CollectiveOp):
     """A collective that adds up what the devices hold, or takes the largest elements."""
 
     combiner = opt_prop_def(CombinerAttr)
@@ -171,7 +170,7 @@ class CombiningOp(CollectiveOp, Abstract):
         verify_no_integers(self, [self.input, self.result], "kn.cast")
 
 
-class AlongDimensionOp(CollectiveOp, Abstract):
+class AlongDimensionOp(CollectiveOp):
     """A collective that cuts or joins one dimension, and combines nothing."""
 
     dim = prop_def(IntegerAttr.constr(type=i64))

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import TensorType, f32
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.kn.compute import BINARY_OPERATORS, UNARY_OPERATORS
 from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
@@ -72,7 +71,7 @@ class Expansion:
         return self.apply("mul_scalar", total, constants=(1 / count,), type_=type_)
 
 
-class CompositeOp(KernelOp, Abstract):
+class CompositeOp(KernelOp):
     """An operator that others say: ``--decompose-program`` puts them in its place.
 
     It is compared by ``mg-check`` as those, and evaluated as those unless there is a kernel for it.

@@ -16,7 +16,6 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import (
     F8_TYPES,
@@ -178,7 +177,7 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
             )
 
 
-class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices, Abstract):
+class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices):
     """A kernel that computes each element from the elements at the same place.
 
     What is computed of integers alone is exact, modulo two to the power of their bits.
@@ -211,7 +210,7 @@ class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices, Abs
         return self.function.linear_in
 
 
-class UnaryOp(UnaryFunctionOperator, ElementwiseOp, Abstract):
+class UnaryOp(UnaryFunctionOperator, ElementwiseOp):
     """A function of one tensor."""
 
     input = operand_def(TensorType)
@@ -236,7 +235,7 @@ class CastOp(UnaryOp):
             )
 
 
-class BinaryOp(BinaryFunctionOperator, ElementwiseOp, Abstract):
+class BinaryOp(BinaryFunctionOperator, ElementwiseOp):
     """A function of two tensors of equal rank; an extent of 1 is broadcast."""
 
     lhs = operand_def(TensorType)
@@ -248,7 +247,7 @@ class BinaryOp(BinaryFunctionOperator, ElementwiseOp, Abstract):
     )
 
 
-class TernaryOp(TernaryFunctionOperator, ElementwiseOp, Abstract):
+class TernaryOp(TernaryFunctionOperator, ElementwiseOp):
     """A function of three tensors of equal rank; an extent of 1 is broadcast."""
 
     first = operand_def(TensorType)

@@ -11,7 +11,6 @@ from xdsl.irdl import result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.device_cuts import MovesWholeElements
 from mugraph.dialects.element_types import verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
@@ -28,7 +27,7 @@ from mugraph.dialects.tensor_types import (
 )
 
 
-class KernelOp(WorkspaceOp, HasLayoutConstraints, Abstract):
+class KernelOp(WorkspaceOp, HasLayoutConstraints):
     """A pre-defined kernel with one result."""
 
     result = result_def(TensorType)
@@ -52,7 +51,7 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints, Abstract):
             self.verify_joined()
 
 
-class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements, Abstract):
+class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements):
     """A kernel that moves elements as they are: all its tensors have one element type."""
 
     @abstractmethod

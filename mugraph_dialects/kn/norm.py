@@ -15,7 +15,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
@@ -29,7 +28,7 @@ from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
 
-class NormOp(HasEpsilon, CompositeOp, Abstract):
+class NormOp(HasEpsilon, CompositeOp):
     """A norm over the last dimensions, then perhaps factors and summands of their extents."""
 
     input = operand_def(TensorType)

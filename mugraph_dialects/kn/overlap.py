@@ -83,7 +83,7 @@ class CanJoin(Operation, Abstract):
             other = before
 
 
-class RuntimePart(CanOverlap, CanJoin, Abstract):
+class RuntimePart(CanOverlap, CanJoin):
     """A kernel of the runtime of which ``kn/parts.h`` can launch several as one."""
 
     def joins(self) -> Hashable:

@@ -18,7 +18,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
@@ -171,7 +170,7 @@ class ConcatOp(Concatenation, MovesElements, HasTileIndices):
         return moved_indices(len(shape_of(self.result.type)), len(self.inputs), self.joined_dim)
 
 
-class PartsOp(Cut, MovesElements, HasDeviceCuts, Abstract):
+class PartsOp(Cut, MovesElements, HasDeviceCuts):
     """Cuts a tensor along a dimension; the parts are the results, in order."""
 
     input = operand_def(TensorType)

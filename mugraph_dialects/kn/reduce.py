@@ -9,7 +9,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts, is_rounded
 from mugraph.dialects.element_types import PLACES, verify_no_integers
@@ -29,7 +28,7 @@ from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
 
-class RunOperator(ReductionOperator, KernelOp, CanOverlap, HasDeviceCuts, Abstract):
+class RunOperator(ReductionOperator, KernelOp, CanOverlap, HasDeviceCuts):
     """A kernel that makes one result of each run of neighbours along a dimension."""
 
     input = operand_def(TensorType)

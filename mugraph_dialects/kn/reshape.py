@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, prop_def
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import (
@@ -113,7 +112,7 @@ def regrouped(own: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[
         yield left, right
 
 
-class RegroupOp(CompositeOp, HasDeviceCuts, MovesWholeElements, Abstract):
+class RegroupOp(CompositeOp, HasDeviceCuts, MovesWholeElements):
     """The same elements under other extents: a ``kn.view``, whose operand's layout is then fixed.
 
     That is row-major unless it is written.  A result with a layout of its own is a copy.
@@ -139,7 +138,7 @@ class RegroupOp(CompositeOp, HasDeviceCuts, MovesWholeElements, Abstract):
         return parts.add(CopyOp(seen, type_))
 
 
-class BecomesOp(RegroupOp, Abstract):
+class BecomesOp(RegroupOp):
     """The same elements under the extents of the result's type, which is all there is to say."""
 
     assembly_format = (

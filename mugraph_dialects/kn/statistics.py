@@ -8,14 +8,13 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.reductions import Combiner, ReductionOperator
 
 
-class StatisticOp(ReductionOperator, CompositeOp, Abstract):
+class StatisticOp(ReductionOperator, CompositeOp):
     """A function of the elements along one dimension, whose extent becomes 1 unless it is kept."""
 
     KEEPS_EXTENT: ClassVar[bool] = False

@@ -8,14 +8,13 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_operand_def, opt_prop_def
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import is_given
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.kernel import KernelOp
 from mugraph.dialects.reductions import ReducesDimension
 
 
-class StepsOp(ReducesDimension, KernelOp, Abstract):
+class StepsOp(ReducesDimension, KernelOp):
     """A linear recurrence: h_t = a_t h_(t-1) + ..., of floating-point numbers.
 
     Without a decay a is 1.  An ``exclusive`` one gives h_(t-1) in the place of h_t, and 0 first.

@@ -12,7 +12,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.tensor_types import (
     base_layout,
@@ -85,7 +84,7 @@ def workspace_size(op: Operation) -> int | None:
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 
-class WorkspaceOp(IRDLOperation, HasWorkspace, Abstract):
+class WorkspaceOp(IRDLOperation, HasWorkspace):
     """An operator at kernel level: ``workspace [0, -1]`` says where its results live."""
 
     workspace = opt_prop_def(DenseArrayBase.constr(i64))

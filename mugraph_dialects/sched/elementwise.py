@@ -15,7 +15,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.assembly import Fp32Number, NamedFunction, ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.elementwise import (
@@ -121,7 +120,7 @@ class RenewOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
         return []
 
 
-class DealtOutOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects, Abstract):
+class DealtOutOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """An operator that computes each element of its destination, the last operand.
 
     Fragments of the destination's extents say who computes what, and ``by`` where there are none.

@@ -226,7 +226,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute, Abstract):
         print_shaped_type_parameters(printer, self.get_shape(), self.element_type, self.layout)
 
 
-class AddressedType(BufferType, Abstract):
+class AddressedType(BufferType):
     """A buffer whose layout maps coordinates to element offsets."""
 
     def with_layout(self, layout: LayoutAttr) -> Self:

@@ -24,7 +24,6 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
 from mugraph.dialects.elementwise import Epilogue
@@ -67,7 +66,7 @@ def expect_whole(op: Operation, operands: Sequence[Bounds]) -> None:
 
 
 class AccumulatorOp(
-    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices, Abstract
+    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices
 ):
     """Any accumulator: one value of the loop body in, one value after the loop out."""
 
@@ -307,7 +306,7 @@ class ForloopAccumRescaleOp(AccumulatorOp):
         return [*rows, TileIndex(IndexKind.SUMMED, (rank - 1, rank - 1), broadcasts=True)]
 
 
-class ForloopAccumSumToDimxOp(AccumulatorOp, Abstract):
+class ForloopAccumSumToDimxOp(AccumulatorOp):
     """Sums over the iterations, then over groups of the last dimension; dimx results remain."""
 
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"

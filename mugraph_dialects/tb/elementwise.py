@@ -10,7 +10,6 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import is_integer
@@ -62,7 +61,6 @@ class ElementwiseOp(
     HasSharedAccesses,
     HasRaggedTiles,
     HasTileIndices,
-    Abstract,
 ):
     """An operator that computes each element from the elements at the same place."""
 
@@ -103,7 +101,7 @@ class ElementwiseOp(
         return elementwise_accesses(self.result, self.operands, enclosing_graph(self).threads)
 
 
-class UnaryOp(UnaryFunctionOperator, ElementwiseOp, FusesWithProducer, Abstract):
+class UnaryOp(UnaryFunctionOperator, ElementwiseOp, FusesWithProducer):
     """A function of one tensor."""
 
     input = operand_def(STensorType)
@@ -169,7 +167,7 @@ class CastOp(UnaryOp):
         return epilogue.then_accumulate() if epilogue_of(self).accumulates else epilogue
 
 
-class BinaryOp(BinaryFunctionOperator, ElementwiseOp, Abstract):
+class BinaryOp(BinaryFunctionOperator, ElementwiseOp):
     """A function of two tensors of equal rank; an extent of 1 is broadcast."""
 
     lhs = operand_def(STensorType)
@@ -190,7 +188,7 @@ class BinaryOp(BinaryFunctionOperator, ElementwiseOp, Abstract):
         return {**padding, **below}
 
 
-class TernaryOp(TernaryFunctionOperator, ElementwiseOp, Abstract):
+class TernaryOp(TernaryFunctionOperator, ElementwiseOp):
     """A function of three tensors of equal rank; an extent of 1 is broadcast."""
 
     first = operand_def(STensorType)

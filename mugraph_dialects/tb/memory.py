@@ -20,7 +20,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.copies import TileCopy
 from mugraph.dialects.definition import irdl_op_definition
@@ -83,7 +82,7 @@ def fordim_attribute(dim: int) -> IntegerAttr | None:
     return None if dim == NOT_SPLIT else IntegerAttr(dim, i64)
 
 
-class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, Abstract):
+class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
     """An operator that copies the tiles which maps cut from a DTensor, or to where they lie."""
 
     fordim = opt_prop_def(IntegerAttr.constr(type=i64))

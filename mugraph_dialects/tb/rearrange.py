@@ -14,7 +14,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import (
     HasLayoutConstraints,
@@ -36,7 +35,7 @@ from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 
 class MovingOp(
-    IRDLOperation, HasLayoutConstraints, HasRaggedTiles, HasSharedAccesses, HasTileIndices, Abstract
+    IRDLOperation, HasLayoutConstraints, HasRaggedTiles, HasSharedAccesses, HasTileIndices
 ):
     """An operator that moves parts of tiles as they are, one after the other."""
 

@@ -17,7 +17,6 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.assembly import FromNumber, ThenEpilogue
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
@@ -76,9 +75,7 @@ def contiguous_groups(extent: int, results: int) -> Groups:
     return Groups(extent // results, 1, extent // results)
 
 
-class ReducesTile(
-    ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, Abstract
-):
+class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
     """An operator that reduces a dimension of a tile; its results have the same extents."""
 
     input = operand_def(STensorType)
@@ -111,7 +108,7 @@ class ReducesTile(
         return lanes, result_order(partitioned_operand(result))
 
 
-class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles, Abstract):
+class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)

@@ -333,7 +333,7 @@ class BindOp(AccessOp):
         super().__init__(operands=[value, buffer, indices], properties={"map": map_})
 
 
-class CombiningOp(AccessOp, Abstract):
+class CombiningOp(AccessOp):
     """An access that combines the element with a value."""
 
     value = operand_def(ELEMENT)

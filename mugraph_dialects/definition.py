@@ -14,6 +14,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import NominalMeta
 from mugraph.dialects.accessors import with_few_calls
 from mugraph.dialects.maps import PartitionError
 from mugraph.dialects.named_extents import is_dynamic, is_verified_when_static
@@ -39,6 +40,8 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
         members |= _format_members(definition, definition.assembly_format)
     for name, member in members.items():
         setattr(cls, name, with_few_calls(member))
+    # Also of operators that inherit from no abstract class of the dialects.
+    type.__setattr__(cls, "__class__", NominalMeta)
     return cls
 
 

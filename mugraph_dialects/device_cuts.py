@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Operation
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.reductions import Combiner
@@ -27,7 +28,7 @@ class DeviceCut(NamedTuple):
     combiner: Combiner | None = None
 
 
-class HasDeviceCuts(Operation, ABC):
+class HasDeviceCuts(Operation, Abstract):
     """An operator that says itself how devices can share its work.
 
     Others say it by their indices (``HasTileIndices``), or run whole on each device.
@@ -77,7 +78,7 @@ def _is_broadcast(op: Operation, operand: int, index: TileIndex) -> bool:
     return index.broadcasts and dim is not None and shape_of(op.operands[operand].type)[dim] == 1
 
 
-class MovesWholeElements(Operation, ABC):
+class MovesWholeElements(Operation, Abstract):
     """An operator that puts elements of its operands elsewhere, and computes nothing.
 
     Of parts of a sum, or of a maximum, in all operands it makes parts of the result's.

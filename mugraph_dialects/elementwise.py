@@ -15,6 +15,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from xdsl.ir import Data
@@ -229,11 +230,11 @@ class ScalarFunction:
         if self.name == COMPOSED:
             self._verify_parts()
             return
-        known_functions = {name: entry for table in _TABLES for name, entry in table.items()}
-        if self.name not in known_functions:
-            known = ", ".join(known_functions)
+        table = next((table for table in _TABLES if self.name in table), None)
+        if table is None:
+            known = ", ".join(chain.from_iterable(_TABLES))
             raise ValueError(f"unknown scalar function '{self.name}'; known are {known}")
-        expected = len(known_functions[self.name].constants)
+        expected = len(table[self.name].constants)
         if len(self.constants) != expected:
             noun = "constant" if expected == 1 else "constants"
             raise ValueError(

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.assembly import Fp32Number
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import (
@@ -37,7 +38,7 @@ from mugraph.dialects.elementwise import (
 from mugraph.dialects.tensor_types import element_type_of, op_label
 
 
-class FunctionOperator(IRDLOperation):
+class FunctionOperator(IRDLOperation, Abstract):
     """An operator that applies a scalar function; its constants are the operator's properties."""
 
     FUNCTION: ClassVar[str] = "identity"

@@ -9,7 +9,7 @@ tensor, whose elements are read from where the rows are.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
@@ -17,12 +17,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.dialects.windows import ModesAttr, Windows, verify_windows
 
 
-class ReadsRows(Operation, ABC):
+class ReadsRows(Operation, Abstract):
     """An operator of which an operand's numbers may name rows."""
 
     @abstractmethod
@@ -100,7 +101,7 @@ class CutsRows(IRDLOperation, ReadsRows):
         return next((dim for dim, bound in enumerate(along_numbers) if bound is not None), None)
 
 
-class ReadsLengths(Operation, ABC):
+class ReadsLengths(Operation, Abstract):
     """An operator of which operands may hold lengths."""
 
     @abstractmethod
@@ -108,7 +109,7 @@ class ReadsLengths(Operation, ABC):
         """What the length that an operand holds is at most; ``None`` where it holds none."""
 
 
-class LaunchesKernel(Operation, ABC):
+class LaunchesKernel(Operation, Abstract):
     """An operator whose operands are arguments of a body that stands elsewhere or in it."""
 
     @abstractmethod

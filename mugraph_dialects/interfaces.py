@@ -7,7 +7,7 @@ resolution or swizzle planning by implementing them.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.tensor_types import shape_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     AnyLayout = Layout | ComposedLayout
 
 
-class HasLayoutConstraints(Operation, ABC):
+class HasLayoutConstraints(Operation, Abstract):
     """An operator that restricts, or pays for, the layouts of the tensors it touches."""
 
     @abstractmethod
@@ -47,7 +48,7 @@ class SharedAccess(NamedTuple):
     chunk: int
 
 
-class HasSharedAccesses(Operation, ABC):
+class HasSharedAccesses(Operation, Abstract):
     """An operator that reads or writes tensors in shared memory."""
 
     @abstractmethod
@@ -55,7 +56,7 @@ class HasSharedAccesses(Operation, ABC):
         """The operator's accesses; layouts of all its tensors must have been resolved."""
 
 
-class RestrictsSharedLayouts(Operation, ABC):
+class RestrictsSharedLayouts(Operation, Abstract):
     """An operator that can work only with some layouts of a buffer in shared memory."""
 
     @abstractmethod
@@ -63,7 +64,7 @@ class RestrictsSharedLayouts(Operation, ABC):
         """The layouts of one of its buffers that it can work with, the most likely one first."""
 
 
-class HasBufferEffects(Operation, ABC):
+class HasBufferEffects(Operation, Abstract):
     """An operator of a schedule: which of its buffers it reads and which it overwrites."""
 
     @abstractmethod
@@ -82,7 +83,7 @@ class HasBufferEffects(Operation, ABC):
         return True
 
 
-class HasRaggedTiles(Operation, ABC):
+class HasRaggedTiles(Operation, Abstract):
     """An operator on tiles of which some elements may not exist; see ``docs/semantics.md``.
 
     An operator that does not implement it works on whole tiles only.
@@ -137,7 +138,7 @@ class TileIndex(NamedTuple):
     period: int = 1
 
 
-class HasTileIndices(Operation, ABC):
+class HasTileIndices(Operation, Abstract):
     """An operator that says how its tiles may be cut; others need the tiles that they have.
 
     ``--retile`` derives from it which dimensions a grid and a for-loop may cut, and how.
@@ -166,7 +167,7 @@ class HasTileIndices(Operation, ABC):
         return ()
 
 
-class CarriesState(Operation, ABC):
+class CarriesState(Operation, Abstract):
     """An operator whose results depend on the iterations before, in their order.
 
     A loop with one is a recurrence: its iterations may not be divided over blocks, joined, cut
@@ -174,7 +175,7 @@ class CarriesState(Operation, ABC):
     """
 
 
-class AdaptsToTiles(Operation, ABC):
+class AdaptsToTiles(Operation, Abstract):
     """An operator that holds something of the extents of its tiles beside their types."""
 
     @abstractmethod
@@ -182,13 +183,13 @@ class AdaptsToTiles(Operation, ABC):
         """Adapts to tiles whose extents are others now, along indices that may be cut."""
 
 
-class HasEpilogue(IRDLOperation):
+class HasEpilogue(IRDLOperation, Abstract):
     """An operator that can apply an epilogue to every element of its first result."""
 
     epilogue = opt_prop_def(EpilogueAttr)
 
 
-class FusesWithProducer(Operation, ABC):
+class FusesWithProducer(Operation, Abstract):
     """An operator that can become a step of the epilogue of the operator before it."""
 
     @abstractmethod
@@ -196,7 +197,7 @@ class FusesWithProducer(Operation, ABC):
         """``epilogue`` followed by this operator; ``None`` where it cannot be a step."""
 
 
-class SharesMemory(Operation, ABC):
+class SharesMemory(Operation, Abstract):
     """An operator whose results lie in the memory of operands: no kernel writes them."""
 
     @abstractmethod
@@ -204,7 +205,7 @@ class SharesMemory(Operation, ABC):
         """The operand in whose memory a result lies."""
 
 
-class HasWorkspace(Operation, ABC):
+class HasWorkspace(Operation, Abstract):
     """An operator that writes tensors to device memory.
 
     Its ``workspace`` property holds a byte offset a result; -1 for a result that lives in an

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, UnitAttr, i64
 from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import is_given
 from mugraph.dialects.programming_model import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from mugraph.dialects.tensor_types import kept_with_attribute, op_label
@@ -82,7 +83,7 @@ def cut_grid(
     return tuple(left)
 
 
-class HasLaunchExtents(IRDLOperation):
+class HasLaunchExtents(IRDLOperation, Abstract):
     """An operator that runs a ``grid`` of blocks of ``block`` threads, along x, y and z."""
 
     grid = prop_def(DenseArrayBase.constr(i64))
@@ -144,7 +145,7 @@ class HoldsLengths(HasLaunchExtents):
         self.per = DenseArrayBase.from_list(i64, axes) if max(axes, default=-1) >= 0 else None
 
 
-class HasThreadblockGraph(HasLaunchExtents, ABC):
+class HasThreadblockGraph(HasLaunchExtents):
     """An operator whose body is a threadblock graph, which every block runs."""
 
     @property

@@ -6,7 +6,6 @@ what else it checks.
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -23,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
@@ -30,7 +30,7 @@ Move = tuple[SSAValue, SSAValue, tuple[int, ...]]
 """A source, a destination, and where the smaller of them starts in the larger one."""
 
 
-class Concatenation(IRDLOperation, ABC):
+class Concatenation(IRDLOperation, Abstract):
     """Operands one after the other along a dimension."""
 
     inputs = var_operand_def(Attribute)
@@ -60,7 +60,7 @@ class Concatenation(IRDLOperation, ABC):
         verify_moved_types(self)
 
 
-class Cut(IRDLOperation, ABC):
+class Cut(IRDLOperation, Abstract):
     """Cuts the operand along a dimension; the parts are the results, in order."""
 
     input = operand_def(Attribute)

@@ -9,6 +9,7 @@ from xdsl.irdl import IRDLOperation, irdl_attr_definition, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import is_given
 from mugraph.dialects.tensor_types import element_type_of, op_label
 
@@ -26,7 +27,7 @@ class PrecisionAttr(EnumAttribute[Precision], SpacedOpaqueSyntaxAttribute):
     name = "tb.precision"
 
 
-class HasPrecision(IRDLOperation):
+class HasPrecision(IRDLOperation, Abstract):
     """A matrix product.
 
     Tensor cores multiply f32 as TF32: operands are rounded to 10 bits of mantissa, to nearest with

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, IntegerAttr, f32, i64
 from xdsl.dialects.utils import EnumAttribute
@@ -12,6 +11,7 @@ from xdsl.irdl import IRDLOperation, irdl_attr_definition, operand_def, opt_prop
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.shapes import ShapeError
@@ -37,7 +37,7 @@ def combiner_attribute(combiner: Combiner) -> CombinerAttr | None:
     return None if combiner is Combiner.SUM else CombinerAttr(combiner)
 
 
-class ReducesDimension(IRDLOperation, ABC):
+class ReducesDimension(IRDLOperation, Abstract):
     """An operator on one tensor that reduces one of its dimensions."""
 
     input = operand_def(Attribute)
@@ -57,7 +57,7 @@ class ReducesDimension(IRDLOperation, ABC):
         return shape
 
 
-class ReductionOperator(ReducesDimension, ABC):
+class ReductionOperator(ReducesDimension):
     """A reduction with one result."""
 
     def __init__(self, operand: SSAValue, dim: int, result_type: Attribute) -> None:
@@ -68,7 +68,7 @@ class ReductionOperator(ReducesDimension, ABC):
         )
 
 
-class HasEpsilon(IRDLOperation, ABC):
+class HasEpsilon(IRDLOperation, Abstract):
     """A norm that adds a number to the mean it divides by the root of."""
 
     epsilon = opt_prop_def(FloatAttr[Float32Type])

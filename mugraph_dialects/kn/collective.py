@@ -7,7 +7,6 @@ axis counts most.  Names are those of MLIR's ``shard`` dialect.
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr, i64
@@ -34,7 +33,7 @@ from mugraph.dialects.tensor_types import (
 )
 
 
-class CollectiveOp(KernelOp, ABC):
+class CollectiveOp(KernelOp):
     """An operator on the tensors that the devices of a group hold.
 
     A device takes of each member's tensor the part of its own place along :attr:`cut_dim`, or all
@@ -155,7 +154,7 @@ def _numbers(axes: Sequence[int] | None) -> DenseArrayBase | None:
     return None if axes is None else DenseArrayBase.from_list(i64, list(axes))
 
 
-class CombiningOp(CollectiveOp, ABC):
+class CombiningOp(CollectiveOp):
     """A collective that adds up what the devices hold, or takes the largest elements."""
 
     combiner = opt_prop_def(CombinerAttr)
@@ -171,7 +170,7 @@ class CombiningOp(CollectiveOp, ABC):
         verify_no_integers(self, [self.input, self.result], "kn.cast")
 
 
-class AlongDimensionOp(CollectiveOp, ABC):
+class AlongDimensionOp(CollectiveOp):
     """A collective that cuts or joins one dimension, and combines nothing."""
 
     dim = prop_def(IntegerAttr.constr(type=i64))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -71,7 +71,7 @@ class Expansion:
         return self.apply("mul_scalar", total, constants=(1 / count,), type_=type_)
 
 
-class CompositeOp(KernelOp, ABC):
+class CompositeOp(KernelOp):
     """An operator that others say: ``--decompose-program`` puts them in its place.
 
     It is compared by ``mg-check`` as those, and evaluated as those unless there is a kernel for it.

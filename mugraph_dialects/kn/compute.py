@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -178,7 +177,7 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
             )
 
 
-class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices, ABC):
+class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices):
     """A kernel that computes each element from the elements at the same place.
 
     What is computed of integers alone is exact, modulo two to the power of their bits.
@@ -211,7 +210,7 @@ class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices, ABC
         return self.function.linear_in
 
 
-class UnaryOp(UnaryFunctionOperator, ElementwiseOp, ABC):
+class UnaryOp(UnaryFunctionOperator, ElementwiseOp):
     """A function of one tensor."""
 
     input = operand_def(TensorType)
@@ -236,7 +235,7 @@ class CastOp(UnaryOp):
             )
 
 
-class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
+class BinaryOp(BinaryFunctionOperator, ElementwiseOp):
     """A function of two tensors of equal rank; an extent of 1 is broadcast."""
 
     lhs = operand_def(TensorType)
@@ -248,7 +247,7 @@ class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
     )
 
 
-class TernaryOp(TernaryFunctionOperator, ElementwiseOp, ABC):
+class TernaryOp(TernaryFunctionOperator, ElementwiseOp):
     """A function of three tensors of equal rank; an extent of 1 is broadcast."""
 
     first = operand_def(TensorType)

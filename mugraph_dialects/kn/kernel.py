@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType
@@ -27,7 +27,7 @@ from mugraph.dialects.tensor_types import (
 )
 
 
-class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
+class KernelOp(WorkspaceOp, HasLayoutConstraints):
     """A pre-defined kernel with one result."""
 
     result = result_def(TensorType)
@@ -51,7 +51,7 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints, ABC):
             self.verify_joined()
 
 
-class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements, ABC):
+class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements):
     """A kernel that moves elements as they are: all its tensors have one element type."""
 
     @abstractmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -29,7 +28,7 @@ from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
 
-class NormOp(HasEpsilon, CompositeOp, ABC):
+class NormOp(HasEpsilon, CompositeOp):
     """A norm over the last dimensions, then perhaps factors and summands of their extents."""
 
     input = operand_def(TensorType)

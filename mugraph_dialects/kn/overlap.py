@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 OVERLAPS = "kn.overlaps"
@@ -21,7 +22,7 @@ PART_THREADS = 256
 """``kPartThreads`` of ``runtime/include/mugraph/kn/parts.h``."""
 
 
-class CanOverlap(Operation, ABC):
+class CanOverlap(Operation, Abstract):
     """A kernel of the runtime that itself waits for the kernels before it in its stream.
 
     Its launch then need not.  cuBLAS's kernels do not say.
@@ -37,7 +38,7 @@ class CanOverlap(Operation, ABC):
         self.attributes[OVERLAPS] = UnitAttr()
 
 
-class CanJoin(Operation, ABC):
+class CanJoin(Operation, Abstract):
     """A kernel whose blocks may be launched together with those of others.
 
     Operators with :data:`JOINED` share the launch of the operator in front of them.  Nothing of one
@@ -82,7 +83,7 @@ class CanJoin(Operation, ABC):
             other = before
 
 
-class RuntimePart(CanOverlap, CanJoin, ABC):
+class RuntimePart(CanOverlap, CanJoin):
     """A kernel of the runtime of which ``kn/parts.h`` can launch several as one."""
 
     def joins(self) -> Hashable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, TensorType, i64
@@ -171,7 +170,7 @@ class ConcatOp(Concatenation, MovesElements, HasTileIndices):
         return moved_indices(len(shape_of(self.result.type)), len(self.inputs), self.joined_dim)
 
 
-class PartsOp(Cut, MovesElements, HasDeviceCuts, ABC):
+class PartsOp(Cut, MovesElements, HasDeviceCuts):
     """Cuts a tensor along a dimension; the parts are the results, in order."""
 
     input = operand_def(TensorType)

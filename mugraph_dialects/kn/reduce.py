@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType
@@ -29,7 +28,7 @@ from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
 
-class RunOperator(ReductionOperator, KernelOp, CanOverlap, HasDeviceCuts, ABC):
+class RunOperator(ReductionOperator, KernelOp, CanOverlap, HasDeviceCuts):
     """A kernel that makes one result of each run of neighbours along a dimension."""
 
     input = operand_def(TensorType)

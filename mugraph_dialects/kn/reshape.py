@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -113,7 +112,7 @@ def regrouped(own: Sequence[int], wanted: Sequence[int]) -> Iterator[tuple[list[
         yield left, right
 
 
-class RegroupOp(CompositeOp, HasDeviceCuts, MovesWholeElements, ABC):
+class RegroupOp(CompositeOp, HasDeviceCuts, MovesWholeElements):
     """The same elements under other extents: a ``kn.view``, whose operand's layout is then fixed.
 
     That is row-major unless it is written.  A result with a layout of its own is a copy.
@@ -139,7 +138,7 @@ class RegroupOp(CompositeOp, HasDeviceCuts, MovesWholeElements, ABC):
         return parts.add(CopyOp(seen, type_))
 
 
-class BecomesOp(RegroupOp, ABC):
+class BecomesOp(RegroupOp):
     """The same elements under the extents of the result's type, which is all there is to say."""
 
     assembly_format = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType
@@ -15,7 +14,7 @@ from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.reductions import Combiner, ReductionOperator
 
 
-class StatisticOp(ReductionOperator, CompositeOp, ABC):
+class StatisticOp(ReductionOperator, CompositeOp):
     """A function of the elements along one dimension, whose extent becomes 1 unless it is kept."""
 
     KEEPS_EXTENT: ClassVar[bool] = False

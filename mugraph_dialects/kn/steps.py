@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
@@ -15,7 +14,7 @@ from mugraph.dialects.kn.kernel import KernelOp
 from mugraph.dialects.reductions import ReducesDimension
 
 
-class StepsOp(ReducesDimension, KernelOp, ABC):
+class StepsOp(ReducesDimension, KernelOp):
     """A linear recurrence: h_t = a_t h_(t-1) + ..., of floating-point numbers.
 
     Without a decay a is 1.  An ``exclusive`` one gives h_(t-1) in the place of h_t, and 0 first.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Sequence
 from typing import cast
 
@@ -85,7 +84,7 @@ def workspace_size(op: Operation) -> int | None:
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 
-class WorkspaceOp(IRDLOperation, HasWorkspace, ABC):
+class WorkspaceOp(IRDLOperation, HasWorkspace):
     """An operator at kernel level: ``workspace [0, -1]`` says where its results live."""
 
     workspace = opt_prop_def(DenseArrayBase.constr(i64))

@@ -8,7 +8,7 @@ counter of bank conflicts read only this.  The mappings are those of the header 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
 from mugraph.dialects.sched.local_tile import LocalTileOp
@@ -218,7 +219,7 @@ class ThreadAccess:
         return np.where(counts, self.elements(), IDLE)
 
 
-class HasThreadAccesses(Operation, ABC):
+class HasThreadAccesses(Operation, Abstract):
     """An operator of a schedule that touches shared or device memory."""
 
     @abstractmethod

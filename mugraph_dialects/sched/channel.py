@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import number_if_given, number_or
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
@@ -164,7 +165,7 @@ def channel_of(op: Operation, value: SSAValue) -> ChannelOp:
     return value.owner
 
 
-class RunsAtIteration(IRDLOperation):
+class RunsAtIteration(IRDLOperation, Abstract):
     """An operator on the tile of one iteration ``k``, and on the stage ``k mod S`` it goes through.
 
     In the loop ``k`` is the current iteration, or that ``ahead`` of it; where the loop has no such

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
@@ -120,7 +120,7 @@ class RenewOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
         return []
 
 
-class DealtOutOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects, ABC):
+class DealtOutOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
     """An operator that computes each element of its destination, the last operand.
 
     Fragments of the destination's extents say who computes what, and ``by`` where there are none.

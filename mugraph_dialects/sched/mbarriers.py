@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import number_if_given
 from mugraph.dialects.sched.kernel import KernelOp, enclosing_kernel
 from mugraph.dialects.tensor_types import op_label
@@ -16,7 +17,7 @@ BARRIER_BYTES = 8
 """The size of an mbarrier."""
 
 
-class KeepsMbarriers(IRDLOperation):
+class KeepsMbarriers(IRDLOperation, Abstract):
     """An operator with mbarriers of its own, from byte ``offset`` of the block's memory on.
 
     They live for the whole kernel.  A ``sched.barrier`` of the whole block stands between the

@@ -8,13 +8,14 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.elementwise import EpilogueAttr
 from mugraph.dialects.sched.matrix_part import shape_of_one, start_of
 from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 
-class MultipliesMatrices(IRDLOperation):
+class MultipliesMatrices(IRDLOperation, Abstract):
     """A product: the left matrix in memory or a fragment, the right one in shared memory.
 
     ``through`` are functions that are applied to elements of the right one before; ``lhs_start``

@@ -15,6 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.channel import ChannelOp
@@ -122,7 +123,7 @@ def order_barrier_of(op: Operation, value: SSAValue) -> OrderBarrierOp:
     return value.owner
 
 
-class OrderStepOp(IRDLOperation):
+class OrderStepOp(IRDLOperation, Abstract):
     """A step of a ping-pong role, once for each of its work tiles."""
 
     barrier = operand_def(ORDER_BARRIER)

@@ -31,6 +31,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.types import TileType, TokenType
@@ -57,7 +58,7 @@ def tile_types(*values: SSAValue | None) -> list[Attribute]:
     return [value.type for value in tiles_among(values)]
 
 
-class WritesTiles(IRDLOperation):
+class WritesTiles(IRDLOperation, Abstract):
     """An operator that writes destinations; those in registers come back as results.
 
     ``TIED`` names the operands that are destinations.  Result ``i`` is what the ``i``-th of them
@@ -99,7 +100,7 @@ class TiedTiles(CustomDirective):
         """Prints nothing."""
 
 
-class CarriesTiles(IRDLOperation):
+class CarriesTiles(IRDLOperation, Abstract):
     """A phase or a loop: the tiles and tokens that its body leaves behind are its results.
 
     ``TIED`` names the operands that are carried, those of a loop.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
@@ -22,6 +22,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.assembly import (
     parse_layout_attribute,
     parse_shaped_type_parameters,
@@ -187,7 +188,7 @@ class SliceAttr(ParametrizedAttribute):
 
 # Equality of a subclass compares what its bases declare only where they are dataclasses, too.
 @dataclass(frozen=True, init=False)
-class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
+class BufferType(ParametrizedAttribute, TypeAttribute, Abstract):
     """A buffer of a memory space: extents, element type, and a layout in elements."""
 
     shape: ArrayAttr[IntAttr]
@@ -225,7 +226,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute, ABC):
         print_shaped_type_parameters(printer, self.get_shape(), self.element_type, self.layout)
 
 
-class AddressedType(BufferType, ABC):
+class AddressedType(BufferType):
     """A buffer whose layout maps coordinates to element offsets."""
 
     def with_layout(self, layout: LayoutAttr) -> Self:

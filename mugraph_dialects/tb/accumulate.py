@@ -6,7 +6,7 @@ the operand's value in iteration ``it``.  Source: ``spec/mugraph-semantics.md`` 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -66,7 +66,7 @@ def expect_whole(op: Operation, operands: Sequence[Bounds]) -> None:
 
 
 class AccumulatorOp(
-    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices, ABC
+    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices
 ):
     """Any accumulator: one value of the loop body in, one value after the loop out."""
 
@@ -306,7 +306,7 @@ class ForloopAccumRescaleOp(AccumulatorOp):
         return [*rows, TileIndex(IndexKind.SUMMED, (rank - 1, rank - 1), broadcasts=True)]
 
 
-class ForloopAccumSumToDimxOp(AccumulatorOp, ABC):
+class ForloopAccumSumToDimxOp(AccumulatorOp):
     """Sums over the iterations, then over groups of the last dimension; dimx results remain."""
 
     assembly_format = "$input attr-dict `:` type($input) `->` type($result)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
@@ -62,7 +61,6 @@ class ElementwiseOp(
     HasSharedAccesses,
     HasRaggedTiles,
     HasTileIndices,
-    ABC,
 ):
     """An operator that computes each element from the elements at the same place."""
 
@@ -103,7 +101,7 @@ class ElementwiseOp(
         return elementwise_accesses(self.result, self.operands, enclosing_graph(self).threads)
 
 
-class UnaryOp(UnaryFunctionOperator, ElementwiseOp, FusesWithProducer, ABC):
+class UnaryOp(UnaryFunctionOperator, ElementwiseOp, FusesWithProducer):
     """A function of one tensor."""
 
     input = operand_def(STensorType)
@@ -169,7 +167,7 @@ class CastOp(UnaryOp):
         return epilogue.then_accumulate() if epilogue_of(self).accumulates else epilogue
 
 
-class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
+class BinaryOp(BinaryFunctionOperator, ElementwiseOp):
     """A function of two tensors of equal rank; an extent of 1 is broadcast."""
 
     lhs = operand_def(STensorType)
@@ -190,7 +188,7 @@ class BinaryOp(BinaryFunctionOperator, ElementwiseOp, ABC):
         return {**padding, **below}
 
 
-class TernaryOp(TernaryFunctionOperator, ElementwiseOp, ABC):
+class TernaryOp(TernaryFunctionOperator, ElementwiseOp):
     """A function of three tensors of equal rank; an extent of 1 is broadcast."""
 
     first = operand_def(STensorType)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ def fordim_attribute(dim: int) -> IntegerAttr | None:
     return None if dim == NOT_SPLIT else IntegerAttr(dim, i64)
 
 
-class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, ABC):
+class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
     """An operator that copies the tiles which maps cut from a DTensor, or to where they lie."""
 
     fordim = opt_prop_def(IntegerAttr.constr(type=i64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -12,11 +13,13 @@ from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import IndexKind, TileIndex
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of
 
+NO_EPILOGUE = Epilogue()
+
 
 def epilogue_of(op: Operation) -> Epilogue:
     """The epilogue of an operator; empty where it has none."""
-    attribute = op.properties.get("epilogue")
-    return attribute.data if isinstance(attribute, EpilogueAttr) else Epilogue()
+    attribute = cast("EpilogueAttr | None", op.properties.get("epilogue"))
+    return NO_EPILOGUE if attribute is None else attribute.data
 
 
 def expect_shape(op: Operation, expected: Sequence[int], result: SSAValue) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from xdsl.irdl import (
@@ -35,7 +35,7 @@ from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 
 class MovingOp(
-    IRDLOperation, HasLayoutConstraints, HasRaggedTiles, HasSharedAccesses, HasTileIndices, ABC
+    IRDLOperation, HasLayoutConstraints, HasRaggedTiles, HasSharedAccesses, HasTileIndices
 ):
     """An operator that moves parts of tiles as they are, one after the other."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,7 +75,7 @@ def contiguous_groups(extent: int, results: int) -> Groups:
     return Groups(extent // results, 1, extent // results)
 
 
-class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, ABC):
+class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
     """An operator that reduces a dimension of a tile; its results have the same extents."""
 
     input = operand_def(STensorType)
@@ -109,7 +108,7 @@ class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, Has
         return lanes, result_order(partitioned_operand(result))
 
 
-class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles, ABC):
+class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
@@ -25,6 +25,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import verify_indices
@@ -73,7 +74,7 @@ class CombinationAttr(EnumAttribute[Combination], SpacedOpaqueSyntaxAttribute):
     name = "te.combination"
 
 
-class Placed(IRDLOperation):
+class Placed(IRDLOperation, Abstract):
     """An operator that makes something whose place in shared memory or the workspace is planned."""
 
     @property
@@ -166,7 +167,7 @@ class Touch:
         return cast(BufferType, self.buffer.type)
 
 
-class HasTouches(ABC):
+class HasTouches(Abstract):
     """An operator that reads or writes elements of buffers."""
 
     @abstractmethod
@@ -332,7 +333,7 @@ class BindOp(AccessOp):
         super().__init__(operands=[value, buffer, indices], properties={"map": map_})
 
 
-class CombiningOp(AccessOp, ABC):
+class CombiningOp(AccessOp):
     """An access that combines the element with a value."""
 
     value = operand_def(ELEMENT)

@@ -16,6 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
@@ -113,7 +114,7 @@ class CopyAsyncOp(IRDLOperation, HasTouches):
             raise VerifyException(f"{label}: a thread copies 2, 4, 8 or 16 bytes at once")
 
 
-class WaitsForGroups(IRDLOperation):
+class WaitsForGroups(IRDLOperation, Abstract):
     """Waits until only the ``in_flight`` newest groups of something are under way."""
 
     in_flight = prop_def(IntegerAttr.constr(type=i64))
@@ -131,7 +132,7 @@ class WaitsForGroups(IRDLOperation):
             raise VerifyException(f"'{self.name}': {self.groups} groups cannot be under way")
 
 
-class _OfEachThread(IRDLOperation):
+class _OfEachThread(IRDLOperation, Abstract):
     """What each thread of a block does between steps, all of them together."""
 
     def verify_(self) -> None:

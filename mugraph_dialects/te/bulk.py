@@ -19,6 +19,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.bulk import (
     CHUNK_BYTES,
     MAX_BOX_EXTENT,
@@ -299,7 +300,7 @@ class BulkStoreOp(BulkCopyOp):
         return [self._touch_buffer(AccessKind.READ), self._touch_tensor(AccessKind.WRITE)]
 
 
-class OfOneThread(IRDLOperation):
+class OfOneThread(IRDLOperation, Abstract):
     """What a thread does by itself about what it has begun."""
 
     def verify_(self) -> None:

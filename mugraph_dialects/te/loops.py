@@ -36,6 +36,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import is_given, number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.definition import irdl_op_definition
@@ -44,7 +45,7 @@ from mugraph.dialects.te.sizes import size_of
 from mugraph.dialects.te.types import Level
 
 
-class LoopOp(IRDLOperation):
+class LoopOp(IRDLOperation, Abstract):
     """A loop over 0 to ``extent`` - 1, whose body has the number of the iteration."""
 
     extent = prop_def(IntegerAttr.constr(type=i64))

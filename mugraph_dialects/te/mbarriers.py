@@ -27,6 +27,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.programming_model import MAX_THREADS, WARP
@@ -127,7 +128,7 @@ class NewMbarriersOp(Placed):
             )
 
 
-class MbarrierOp(IRDLOperation):
+class MbarrierOp(IRDLOperation, Abstract):
     """What a thread does with one of some mbarriers, by its number."""
 
     barriers = operand_def(MbarriersType)

@@ -17,6 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.definition import irdl_op_definition
@@ -25,7 +26,7 @@ from mugraph.dialects.te.types import BufferType
 from mugraph.dialects.tensor_types import dims
 
 
-class IndexedOp(IRDLOperation):
+class IndexedOp(IRDLOperation, Abstract):
     """An operator on a place in a buffer, in index expressions of its ``indices``."""
 
     buffer = operand_def(BufferType)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -18,6 +17,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import Index, verify_indices
@@ -49,7 +49,7 @@ class AnchorOp(IRDLOperation):
             )
 
 
-class IndexExpressionOp(IRDLOperation, ABC):
+class IndexExpressionOp(IRDLOperation, Abstract):
     """An index expression as a value: ``NAME %i * 2 + 1``."""
 
     RESULT_TYPE: ClassVar[Attribute]

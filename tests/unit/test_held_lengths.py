@@ -371,6 +371,25 @@ def test_results_that_are_found_to_be_equal_have_a_place_for_each() -> None:
     np.testing.assert_allclose(total[:, 0], wanted.sum(1) / 8, rtol=5e-3, atol=5e-3)
 
 
+def test_rows_of_a_table_end_where_memory_says() -> None:
+    """A load of the gathered rows ends there: it is no load of rows of the table."""
+    graph = mi.new_kernel_graph("rows")
+    length = graph.new_input((1,), dtype=mi.int32)
+    table, numbers = graph.new_input((11, 16)), graph.new_input((33,), dtype=mi.int32)
+    masked = graph.mask(
+        mi.gather(table, numbers), lambda i, _, n: n - i - 1, 0.0, lengths=[(length, 33)]
+    )
+    graph.mark_output(mi.exp(masked))
+    source = graph.module()
+    module = source.clone()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    values = RANDOM.standard_normal((11, 16)).astype(np.float16)
+    for size in (0, 7, 33):
+        given = [np.array([size], np.int32), values, RANDOM.integers(0, 11, 33).astype(np.int32)]
+        (found,), (wanted,) = (run_function(each, None, given) for each in (module, source))
+        np.testing.assert_allclose(found, wanted, rtol=2e-3)
+
+
 def test_calls_are_checked() -> None:
     source = products().module()
     given, _ = inputs_at("products", 7)

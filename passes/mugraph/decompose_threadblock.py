@@ -285,8 +285,11 @@ def _(op: tb.ForloopAccumSumToDimxContiguousOp, iterations: int) -> list[Operati
 
 
 def leave_out_sum_of_one(op: tb.ReductionOp) -> None:
-    """A sum of one element is that element, perhaps of another type."""
+    """A sum of one element is that element, perhaps of another type, if it always exists."""
     if shape_of(op.input.type)[op.reduced_dim] != 1 or tb.epilogue_of(op):
+        return
+    block = op.parent_block()
+    if block is None or bounds_of_graph(block)[op.input][op.reduced_dim] is not None:
         return
     if op.input.type == op.result.type:
         op.result.replace_all_uses_with(op.input)

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -42,7 +42,7 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import element_type_of, op_label, value_label
 from mugraph.passes.program.name_extents import name_extents
 from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
 
@@ -113,15 +113,14 @@ def write_own_results(function: FuncOp, held: Container[str], masked: Container[
 
     So too one that others use, if it ends where there are masks: they may need what these have
     put behind the end, which is not written.  The operator shares kernels as others do, and leaves
-    out what lies behind an end, as a copy does not.  Of a result that is returned again it is one
-    of the result before, since two alike would become one.
+    out what lies behind an end, as a copy does not.
 
     Raises :class:`NamedExtentError` for integers of an extent that device memory holds, which no
     kernel of tiles computes.
     """
     end = function.body.block.last_op
     assert isinstance(end, ReturnOp)
-    returned, latest = list(end.operands), dict[tuple[SSAValue, tuple[int, ...]], SSAValue]()
+    returned = list(end.operands)
     for index, value in enumerate(returned):
         is_view = not isinstance(value.owner, Operation) or isinstance(value.owner, kn.RegroupOp)
         is_ended = any(name in masked for name in result_names(function, index))
@@ -136,20 +135,10 @@ def write_own_results(function: FuncOp, held: Container[str], masked: Container[
                     "an operator computes once, or cast it"
                 )
             continue  # no kernel of tiles computes them: their rows are copied
-        seen = _without_transposes(value)
-        own = UNARY_OPERATORS["mul_scalar"](latest.get(seen, value), value.type, (1.0,))
+        own = UNARY_OPERATORS["mul_scalar"](value, value.type, (1.0,))
         own.result.name_hint = value.name_hint
         Rewriter.insert_op(own, InsertPoint.before(end))
-        end.operands[index] = latest[seen] = own.result
-
-
-def _without_transposes(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
-    """What a tensor is a transpose of, and in which order it has the dimensions of that."""
-    order = tuple(range(len(shape_of(value.type))))
-    while isinstance(value.owner, kn.TransposeOp):
-        order = tuple(value.owner.order[dim] for dim in order)
-        value = value.owner.input
-    return value, order
+        end.operands[index] = own.result
 
 
 def write_lengths(function: FuncOp, held: Mapping[str, NamedExtent]) -> None:

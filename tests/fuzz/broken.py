@@ -397,9 +397,10 @@ class Breaker:
     def mixed_library_types(self) -> str | None:
         """A matrix product of the library whose tensors differ in element type."""
         op = self.one_of(kn.MatmulOp)
-        if op is None:
-            return None
-        other = bf16 if element_type_of(op.result.type) == f32 else f32
+        own = None if op is None else element_type_of(op.lhs.type)
+        if op is None or own not in (f16, bf16):
+            return None  # products of f8 and of f32 have results of any of these types
+        other = bf16 if own == f16 else f16
         type_ = TensorType(other, shape_of(op.result.type))
         users = [use.operation for use in op.result.uses]
         if not all(isinstance(user, (kn.ElementwiseOp, ReturnOp)) for user in users):

@@ -351,6 +351,45 @@ def test_what_is_returned_twice_has_a_place_for_each() -> None:
         PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), graph.module())
 
 
+def test_results_that_are_found_to_be_equal_have_a_place_for_each() -> None:
+    graph = mi.new_kernel_graph("equal")
+    n = held(graph)
+    x = graph.new_input((4, n))
+    first = mi.tanh(x)
+    masked = mi.reduction(mi.tanh(x), 1) * 0.125
+    turned = graph.transpose(mi.tanh(graph.transpose(x, [1, 0])), [1, 0])
+    for each in (first, masked, mi.tanh(x), first * 1.0, turned):
+        graph.mark_output(each)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    values = np.full((4, LARGEST), np.nan, np.float16)
+    values[:, :61] = RANDOM.standard_normal((4, 61))
+    wanted = np.tanh(values[:, :61].astype(np.float64))
+    found, total, *others = run_function(module, None, [np.array([61], np.int32), values])
+    for other in (found, *others):
+        np.testing.assert_allclose(other[:, :61], wanted, rtol=2e-3)
+    np.testing.assert_allclose(total[:, 0], wanted.sum(1) / 8, rtol=5e-3, atol=5e-3)
+
+
+def test_rows_of_a_table_end_where_memory_says() -> None:
+    """A load of the gathered rows ends there: it is no load of rows of the table."""
+    graph = mi.new_kernel_graph("rows")
+    length = graph.new_input((1,), dtype=mi.int32)
+    table, numbers = graph.new_input((11, 16)), graph.new_input((33,), dtype=mi.int32)
+    masked = graph.mask(
+        mi.gather(table, numbers), lambda i, _, n: n - i - 1, 0.0, lengths=[(length, 33)]
+    )
+    graph.mark_output(mi.exp(masked))
+    source = graph.module()
+    module = source.clone()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    values = RANDOM.standard_normal((11, 16)).astype(np.float16)
+    for size in (0, 7, 33):
+        given = [np.array([size], np.int32), values, RANDOM.integers(0, 11, 33).astype(np.int32)]
+        (found,), (wanted,) = (run_function(each, None, given) for each in (module, source))
+        np.testing.assert_allclose(found, wanted, rtol=2e-3)
+
+
 def test_calls_are_checked() -> None:
     source = products().module()
     given, _ = inputs_at("products", 7)

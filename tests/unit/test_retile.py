@@ -12,8 +12,11 @@ from schedules import passes_as_written
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
+from xdsl.passes import PassPipeline
 
+import mugraph.build as mi
 from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan import PlanPass
@@ -415,3 +418,19 @@ def test_parts_of_sums_beside_what_is_no_part_stay_in_the_loop() -> None:
     assert custom_kernels(after)[0].grid_dim == (4, 2, 1)
     verdict = Checker(Subject.of(module)).check(Subject.of(after))
     assert verdict.answer is Answer.PROVED, str(verdict)
+
+
+def test_no_loop_cuts_what_a_running_maximum_keeps() -> None:
+    """A maximum of each column stays apart from those of the columns of other tiles."""
+    graph = mi.new_kernel_graph("columns")
+    x, w, v = (graph.new_input(shape) for shape in ((16, 256), (256, 16), (16, 16)))
+    graph.mark_output((mi.reduction_max(x, 0) @ w * 0.125) @ v)
+    source, random = graph.module(), np.random.default_rng(0)
+    shapes = (16, 256), (256, 16), (16, 16)
+    inputs = [(random.standard_normal(shape) / 4).astype(np.float16) for shape in shapes]
+    (wanted,) = run_function(source, None, inputs, "float64")
+    for plan in (None, Plan(forloop=2)):
+        module = source.clone()
+        PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+        (found,) = run_function(module, None, inputs)
+        np.testing.assert_allclose(found, wanted, atol=4e-3 * np.abs(wanted).max())

@@ -23,7 +23,7 @@ from mugraph.passes.program.fuse_kernels.heads import join_heads
 from mugraph.passes.program.fuse_kernels.long_rows import divide_rows
 from mugraph.passes.program.fuse_kernels.merging import merged
 from mugraph.passes.program.fuse_kernels.recompute import recompute
-from mugraph.passes.program.fuse_kernels.simplify import simplify_program
+from mugraph.passes.program.fuse_kernels.simplify import simplify_program, write_results_again
 from mugraph.passes.program.fuse_kernels.stacks import join_stacks
 from mugraph.passes.program.fuse_kernels.views import hoist_views
 from mugraph.passes.targets import Target
@@ -52,6 +52,7 @@ def prepare_program(function: FuncOp) -> None:
     hoist_views(function)
     simplify_program(function)
     join_stacks(function)
+    write_results_again(function)
 
 
 @dataclass

@@ -12,11 +12,15 @@ from xdsl.pattern_rewriter import (
     RewritePattern,
     op_type_rewrite_pattern,
 )
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn
-from mugraph.dialects.element_types import HALF_TYPES
+from mugraph.dialects.element_types import HALF_TYPES, is_integer
+from mugraph.dialects.kn.compute import UNARY_OPERATORS
+from mugraph.dialects.kn.workspace import returned_root
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.named_extents import EXTENTS, LENGTHS
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
 
 
@@ -128,6 +132,30 @@ class JoinReshapes(RewritePattern):
                 rewriter.replace(op, [], [source.input])
             else:
                 rewriter.replace(op, kn.ReshapeOp(source.input, op.result.type))
+
+
+def write_results_again(function: FuncOp) -> None:
+    """Lets an operator write each result of a bucket that equals one before.
+
+    Operators may have become one since the program was written.  A copy would not end where device
+    memory says.  Each is 1 times the result before, since two alike would become one.
+    """
+    end = function.body.block.last_op
+    is_bucket = EXTENTS in function.attributes or LENGTHS in function.attributes
+    if not is_bucket or not isinstance(end, ReturnOp):
+        return
+    latest: dict[SSAValue, SSAValue] = {}
+    for index, value in enumerate(end.operands):
+        root = returned_root(value)
+        if root is None or is_integer(element_type_of(value.type)):
+            continue
+        if root in latest:
+            source = latest[root] if latest[root].type == value.type else value
+            own = UNARY_OPERATORS["mul_scalar"](source, value.type, (1.0,))
+            own.result.name_hint = value.name_hint
+            Rewriter.insert_op(own, InsertPoint.before(end))
+            end.operands[index] = value = own.result
+        latest[root] = value
 
 
 def simplify_program(function: FuncOp) -> None:

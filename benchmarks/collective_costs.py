@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.collective_programs import blocks, products
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import MESH, Mesh, is_per_device, mesh_attribute
-from mugraph.passes.costs.devices import MOST_LOADED, SHORT, Loads, links_between
+from mugraph.passes.costs.devices import MOST_LOADED, SHORT, PeerLoads, links_between
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.use_peers import loads_in_two, loads_of
 from mugraph.reading import make_context, parse_text
@@ -40,7 +40,7 @@ class Point(NamedTuple):
     """A program with one collective: what loads take in it, measured."""
 
     label: str
-    loads: Loads
+    loads: PeerLoads
     sent: int
     longer: float
     """Than by the library, in microseconds."""
@@ -104,7 +104,7 @@ def points(rows: Rows, devices: int) -> Iterator[Point]:
 Fit = tuple[float, float, float]
 
 
-def fitted(measured: Sequence[tuple[Loads, float]]) -> Fit:
+def fitted(measured: Sequence[tuple[PeerLoads, float]]) -> Fit:
     """Microseconds to begin with and of a launch, and bytes in one."""
     rows = np.array(
         [(1 / time, each.launches / time, each.loaded / time) for each, time in measured]

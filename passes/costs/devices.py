@@ -96,7 +96,7 @@ def links_between(devices: int) -> Links:
     return MEASURED[min(MEASURED, key=lambda measured: (abs(measured - devices), -measured))]
 
 
-class Loads(NamedTuple):
+class PeerLoads(NamedTuple):
     """A collective as loads from other devices."""
 
     devices: int
@@ -143,4 +143,4 @@ def _between(points: Sequence[tuple[int, float]], size: int) -> float:
     return max(points[0][1], fast + (slow - fast) * (size - low) / (high - low))
 
 
-__all__ = ["TILE", "Links", "Loads", "library_microseconds", "links_between", "sent_beside"]
+__all__ = ["TILE", "Links", "PeerLoads", "library_microseconds", "links_between", "sent_beside"]

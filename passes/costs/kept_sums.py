@@ -1,6 +1,6 @@
 """What of a block's sums stays in registers, and products too large for them in pieces: no IR.
 
-Registers are those of :mod:`mugraph.passes.schedule.analysis.registers`.
+Estimates ask before there is a schedule, and ``--lower-threadblock`` as it makes one.
 """
 
 from __future__ import annotations

@@ -380,7 +380,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # Blocks that share a multiprocessor hide each other's waits, and little of the arithmetic.
     in_turn = rounds * shape.turns * turn
     together = min(busiest, resident)
-    shared = SHARED_ARITHMETIC if together > 1 else 1.0
+    shared = SHARED_ARITHMETIC if together > 1 and not shape.loop.converts else 1.0
     each = iteration
     # Persistent blocks load the next work tile while they are at the end of this one.
     goes_on = groups is not None and groups.goes_on and not groups.waits
@@ -389,7 +389,6 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if shape.loop.converts:
         if together == 1:
             each += shape.loop.waiting_cycles(shape.threads, target)
-        shared = 1.0
         # Others convert while a block begins.
         starts = min(starts, max(shape.blocks / (target.multiprocessors * resident), 1.0))
     if shape.loop.chained and shape.turns > stages:

@@ -17,7 +17,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import bytes_of, element_type_of, shape_of
-from mugraph.passes.costs.devices import Loads, library_microseconds
+from mugraph.passes.costs.devices import PeerLoads, library_microseconds
 from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.partition.segments import reads_again
 
@@ -40,12 +40,12 @@ def ways_of(op: kn.CollectiveOp) -> Ways:
     )
 
 
-def loads_of(op: kn.CollectiveOp) -> Loads:
+def loads_of(op: kn.CollectiveOp) -> PeerLoads:
     """A collective as loads of what the others hold."""
     own = bytes_of(op.input.type)
     piece = own if op.cut_dim is None else own // op.devices
     launches = meetings_of(op) + (not _is_made_here(op.input)) + (not shares_a_kernel(op.result))
-    return Loads(op.devices, launches, piece * (op.devices - 1))
+    return PeerLoads(op.devices, launches, piece * (op.devices - 1))
 
 
 def meetings_of(op: kn.CollectiveOp) -> int:
@@ -53,13 +53,13 @@ def meetings_of(op: kn.CollectiveOp) -> int:
     return 1 if _has_others(op) else 2
 
 
-def loads_in_two(op: kn.CollectiveOp) -> Loads | None:
+def loads_in_two(op: kn.CollectiveOp) -> PeerLoads | None:
     """A sum of which each device makes a part, and then loads the other parts, if it is one."""
     if _dim_of_two(op) is None:
         return None
     own = bytes_of(op.input.type)
     launches = 3 + (not _is_made_here(op.input)) + (not shares_a_kernel(op.result))
-    return Loads(op.devices, launches, 2 * own * (op.devices - 1) // op.devices)
+    return PeerLoads(op.devices, launches, 2 * own * (op.devices - 1) // op.devices)
 
 
 def _has_others(op: kn.CollectiveOp) -> bool:

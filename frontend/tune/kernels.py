@@ -12,10 +12,11 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import SSAValue
 from xdsl.passes import PassPipeline
 
 from mugraph.dialects.alignment import ALIGNMENT, alignment_of
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CustomizedOp, ViewOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning
 from mugraph.passes.mugraph.known_plans.structure import structure_of
@@ -89,13 +90,23 @@ def why_not(graph: CustomizedOp) -> str | None:
 
 
 def alone(graph: CustomizedOp, name: str) -> ModuleOp:
-    """A module with a function that is one kernel."""
-    operands = [operand.type for operand in graph.operands]
-    function = FuncOp(name, (operands, list(graph.result_types)))
-    copy = graph.clone(dict(zip(graph.operands, function.args, strict=True)))
-    function.body.block.add_ops([copy, ReturnOp(*copy.results)])
-    function.arg_attrs = _promises(map(alignment_of, graph.operands))
-    function.res_attrs = _promises(map(alignment_of, graph.results))
+    """A module with a function that is one kernel, and the views that it takes of arguments."""
+    views: list[ViewOp] = []
+    sources: list[SSAValue] = []
+    for source in graph.operands:
+        chain: list[ViewOp] = []
+        while isinstance(view := source.owner, ViewOp):
+            chain.append(view)
+            source = view.input
+        views += reversed(chain)
+        sources.append(source)
+    arguments, results = [*dict.fromkeys(sources)], [*graph.results]
+    function = FuncOp(name, ([each.type for each in arguments], [each.type for each in results]))
+    values: dict[SSAValue, SSAValue] = dict(zip(arguments, function.args, strict=True))
+    copies = [op.clone(values) for op in (*dict.fromkeys(views), graph)]
+    function.body.block.add_ops([*copies, ReturnOp(*copies[-1].results)])
+    function.arg_attrs = _promises(map(alignment_of, arguments))
+    function.res_attrs = _promises(map(alignment_of, results))
     module = ModuleOp([function])
     module.verify()
     return module

@@ -156,6 +156,17 @@ def test_kernels_that_are_alike_are_tuned_once() -> None:
     assert len(kernels) < 3 and left == []
 
 
+def test_a_kernel_that_reads_a_broadcast_tensor_is_built_alone() -> None:
+    """Heads that share keys read one tensor under a stride of 0, which no argument has."""
+    graph = mi.new_kernel_graph("grouped")
+    q, k, v = (graph.new_input((2, heads, 128, 64)) for heads in (4, 1, 1))
+    scores = q @ mi.broadcast_to(mi.transpose(k, (0, 1, 3, 2)), (2, 4, 64, 128))
+    graph.mark_output(mi.softmax(scores, 3) @ mi.broadcast_to(v, (2, 4, 128, 64)))
+    kernel = kernel_of(graph)
+    signature = cuda.generate_plan(str(kernel.module), Plan(stages=(2,)), target=ARCH).signature
+    assert [each.shape for each in signature.inputs] == [(2, 4, 128, 64), *[(2, 1, 128, 64)] * 2]
+
+
 def test_a_structure_is_that_of_extents_and_types_not_of_names() -> None:
     one, other = kernel_of(norm_linear()), kernel_of(norm_linear(name="another"))
     assert one.structure == other.structure and one.name != other.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -37,12 +38,13 @@ from mugraph.jit.groups import mesh_shape
 from mugraph.jit.kernel import Kernel
 from mugraph.jit.mesh import MeshKernel
 from mugraph.jit.planned import Planned, planned
-from mugraph.jit.tuned import tuned
+from mugraph.jit.tuned import known_plans, shipped_plans
 from mugraph.passes.compile import (
     compile_pipeline,
     planned_then_scheduled,
     with_kernels_that_compile,
 )
+from mugraph.passes.mugraph.known_plans import PlanDatabaseWarning, UsePlansPass
 from mugraph.passes.program.convert_linalg_to_kn import ConvertLinalgToKnPass
 from mugraph.passes.program.fuse_kernels.searches import Searches
 from mugraph.passes.program.overlap import OverlapCollectivesPass
@@ -349,18 +351,19 @@ def _prepare_module(
         own = module
         if is_te:
             verifying(steps_to_kernels(function, name), LEVEL_ENDS).apply(context, own)
-        elif tune:
-            own = tuned(own, context, name, fuse=fuse)
         else:
-            own = _with_kernels(own, context, name, plan, fuse=fuse)
+            known = known_plans(own, context, name, fuse=fuse) if tune else shipped
+            own = _with_kernels(own, context, name, plan, fuse=fuse, known=known)
         if remarks and not is_te:
             RemarksPass(name).apply(context, own)
         interface = interface_of(only_function(own))
         return Planned(print_single_file(own, interface, found, line_info=lineinfo), interface)
 
+    shipped = None if is_te or plan is not None else shipped_plans(arch, name)
     # What is measured, printed or told of lines of a file is found again.
     is_said_by_text = not (is_te or tune or remarks or lineinfo)
-    source, interface = planned(module, name, plan, fuse, plan=make) if is_said_by_text else make()
+    options = name, plan, fuse, shipped
+    source, interface = planned(module, *options, plan=make) if is_said_by_text else make()
     flags = LINE_INFO if lineinfo else ()
     return lambda: CudaKernel(
         compile_library(source, found.name, flags=flags), interface, found.name
@@ -368,19 +371,41 @@ def _prepare_module(
 
 
 def _with_kernels(
-    module: ModuleOp, context: Context, target: str, plan: Plan | None, *, fuse: bool
+    module: ModuleOp,
+    context: Context,
+    target: str,
+    plan: Plan | None,
+    *,
+    fuse: bool,
+    known: UsePlansPass | None,
 ) -> ModuleOp:
-    """A copy of a program, scheduled."""
+    """A copy of a program, scheduled, its kernels under known plans.
+
+    Where these cannot be, a warning says so, and the kernels are planned as without them.
+    """
     searches = Searches()
 
     def make(checked: bool) -> ModuleOp:
         own = module.clone()
-        steps = compile_pipeline(target, plan, fuse=fuse, checked=checked, searches=searches)
+        steps = compile_pipeline(
+            target, plan, fuse=fuse, checked=checked, searches=searches, known_plans=known
+        )
         with reported_within(own):
             verifying(steps, LEVEL_ENDS).apply(context, own)
         return own
 
-    return with_kernels_that_compile(make) if fuse else make(False)
+    def attempt() -> ModuleOp:
+        return with_kernels_that_compile(make) if fuse else make(False)
+
+    if known is not None:
+        try:
+            return attempt()
+        except (DiagnosticException, UserError) as error:
+            reason = [*str(error).strip().splitlines(), ""][0]
+            sentence = f"measured plans are not used: {reason}"
+            warnings.warn(sentence, PlanDatabaseWarning, stacklevel=2)
+            known = None
+    return attempt()
 
 
 def _architecture(arch: str) -> str | None:

@@ -63,3 +63,4 @@ def _files_of_code() -> Iterator[Path]:
         assert spec is not None and spec.submodule_search_locations is not None
         for folder in spec.submodule_search_locations:
             yield from sorted(Path(folder).rglob("*.py"))
+            yield from sorted(Path(folder).rglob("*.jsonl"))  # measured plans

@@ -16,8 +16,15 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.plan import Plan
-from mugraph.passes.mugraph.known_plans import Entry, PlanDatabase, UsePlansPass, measured_plans
-from mugraph.passes.targets import gpu_named
+from mugraph.passes.mugraph.known_plans import (
+    Entry,
+    PlanDatabase,
+    UsePlansPass,
+    estimated,
+    measured_plans,
+)
+from mugraph.passes.mugraph.known_plans.structure import likeness_of
+from mugraph.passes.targets import gpu_named, target_named
 from mugraph.runtime.toolchain import cache_directory, device_name
 from mugraph.tune.children import Children
 from mugraph.tune.cuda import bench_of, time_programs
@@ -194,6 +201,8 @@ def entry_of(kernel: TunedKernel, outcome: Outcome[Plan], gpu: str) -> Entry:
         outcome.plan,
         round(outcome.microseconds, 3),
         round(outcome.before, 3),
+        *likeness_of(kernel.graph),
+        estimated(kernel.graph, outcome.plan, target_named(kernel.target)),
         kernel.name,
         datetime.now(UTC).date().isoformat(),
     )

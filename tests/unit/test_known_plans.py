@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,43 +28,53 @@ from mugraph.passes.mugraph.known_plans import (
     use_plans,
 )
 from mugraph.passes.mugraph.known_plans.database import entry_of, plan_of_text, plan_text
-from mugraph.passes.mugraph.known_plans.structure import (
-    structure_of,
-)
+from mugraph.passes.mugraph.known_plans.structure import likeness_of, structure_of
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
-from mugraph.passes.targets import gpu_named
+from mugraph.passes.targets import gpu_named, target_named
 from mugraph.reading import make_context
 
 ARCH, GPU = "sm_90a", "h200"
+TARGET = target_named(ARCH)
 PLAN = Plan(grid=(32, 1, 1), forloop=8, loads="tma", stages=(3,), preferred=("stages",))
 
 
-def graph(rows: int | mi.Extent = 16) -> mi.KernelGraph:
+def graph(
+    rows: int | mi.Extent = 16, columns: int = 1024, activation: bool = False
+) -> mi.KernelGraph:
     """rms_norm(X) · W."""
     graph = mi.new_kernel_graph("norm_linear")
-    x, w = graph.new_input((rows, 512)), graph.new_input((512, 1024))
-    graph.mark_output(mi.rms_norm(x) @ w)
+    x, w = graph.new_input((rows, 512)), graph.new_input((512, columns))
+    y = mi.rms_norm(x) @ w
+    graph.mark_output(mi.relu(y) if activation else y)
     return graph
 
 
-@pytest.fixture
-def planless() -> ModuleOp:
+def planless_of(graph: mi.KernelGraph) -> ModuleOp:
     """The graph's kernel before it is planned."""
-    module = graph().module()
+    module = graph.module()
     PassPipeline(before_planning(ARCH)).apply(make_context(), module)
     return module
 
 
+@pytest.fixture
+def planless() -> ModuleOp:
+    return planless_of(graph())
+
+
 def entry(module: ModuleOp, plan: Plan = PLAN, **others: object) -> Entry:
+    """What is known of the kernel of a module; the estimate would never take the plan elsewhere."""
     (kernel,) = custom_kernels(module)
-    return replace(Entry(structure_of(kernel), GPU, plan, 4.0, 5.0, "k", "today"), **others)  # pyright: ignore
+    likeness = *likeness_of(kernel), 0.0
+    found = Entry(structure_of(kernel), GPU, plan, 4.0, 5.0, *likeness, "k", "today")
+    return replace(found, **others)  # pyright: ignore
 
 
 @pytest.mark.parametrize(
     "plan", [Plan(), PLAN, Plan(swap_ab=False, along=(0, -1, -1), pdl="none", tiles="written")]
 )
 def test_lines_are_read_as_they_were_written(plan: Plan) -> None:
-    written = Entry("0123", GPU, plan, 4.125, 5.5, 'a name, with "quotes"', "2026-11-25")
+    name = 'a name, with "quotes"'
+    written = Entry("0123", GPU, plan, 4.125, 5.5, "45", (16, 1024), 1.5, name, "2026-11-25")
     assert entry_of(written.line()) == written
     assert plan_of_text(plan_text(plan)) == plan
     assert "\n" not in written.line()
@@ -123,39 +134,69 @@ def test_what_cannot_be_used_is_ignored_with_a_warning(
     with pytest.warns(PlanDatabaseWarning, match=f"line 2, is ignored: it .*{reason}"):
         database = PlanDatabase.read(path)
     assert len(database) == 1 and database.find("good", GPU) == good
-    assert use_plans(planless, database, GPU) == []
+    assert use_plans(planless, database, GPU, TARGET) == []
 
 
 def test_a_kernel_gets_the_plan_of_its_structure_and_gpu(planless: ModuleOp) -> None:
     database = PlanDatabase([entry(planless)])
-    assert use_plans(planless.clone(), database, "h100") == []
-    (changed,) = use_plans(planless, database, GPU)
+    assert use_plans(planless.clone(), database, "h100", TARGET) == []
+    (changed,) = use_plans(planless, database, GPU, TARGET)
     assert changed.decided == PLAN
-    assert use_plans(planless, database, GPU) == []  # its plan is another kernel's now
+    assert use_plans(planless, database, GPU, TARGET) == []  # its plan is another kernel's now
 
 
 def test_a_bucket_shares_its_plan_with_a_kernel_of_as_many_rows(planless: ModuleOp) -> None:
-    named = graph(mi.Extent("m", largest=64, buckets=(16,))).module()
-    PassPipeline(before_planning(ARCH)).apply(make_context(), named)
-    (changed,) = use_plans(named, PlanDatabase([entry(planless)]), GPU)
+    named = planless_of(graph(mi.Extent("m", largest=64, buckets=(16,))))
+    (changed,) = use_plans(named, PlanDatabase([entry(planless)]), GPU, TARGET)
     assert changed.operands[0].type.get_shape() == (16, 512)  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("other", "is_near"),
+    [
+        (graph(rows=24), True),
+        (graph(rows=32), True),
+        (graph(rows=40), False),
+        (graph(rows=24, columns=768), False),
+        (graph(rows=24, activation=True), False),
+    ],
+)
+def test_a_neighbour_has_the_same_operators_and_one_other_extent(
+    planless: ModuleOp, other: mi.KernelGraph, is_near: bool
+) -> None:
+    database = PlanDatabase([entry(planless, estimated=2.0)])
+    changed = use_plans(planless_of(other), database, GPU, TARGET)
+    assert [kernel.decided for kernel in changed] == [PLAN] * is_near
+
+
+def test_the_nearest_counts_if_the_estimate_thinks_as_much_of_its_plan(
+    planless: ModuleOp,
+) -> None:
+    nearer = planless_of(graph(rows=20))
+    known = entry(planless, estimated=2.0)
+    another = entry(nearer, Plan(grid=(16,), forloop=8), estimated=2.0)
+    (changed,) = use_plans(planless_of(graph(rows=24)), PlanDatabase([known, another]), GPU, TARGET)
+    assert changed.decided == another.plan
+    for none in (replace(another, plan=Plan()), replace(another, estimated=0.5)):
+        database = PlanDatabase([known, none])
+        assert use_plans(planless_of(graph(rows=24)), database, GPU, TARGET) == []
 
 
 def test_parts_that_a_user_wrote_make_another_kernel(planless: ModuleOp) -> None:
     database = PlanDatabase([entry(planless)])
     (kernel,) = custom_kernels(planless)
     kernel.decided = Plan(loads="cp_async")
-    assert use_plans(planless, database, GPU) == []
+    assert use_plans(planless, database, GPU, TARGET) == []
 
 
 def test_a_plan_that_cannot_be_is_ignored_with_a_warning(planless: ModuleOp) -> None:
     database = PlanDatabase([entry(planless, Plan(grid=(7, 7, 7)))])
     with pytest.warns(PlanDatabaseWarning, match="the plan that was measured on h200 is ignored"):
-        assert use_plans(planless, database, GPU) == []
+        assert use_plans(planless, database, GPU, TARGET) == []
 
 
 def test_the_estimate_s_plan_is_no_plan_to_write(planless: ModuleOp) -> None:
-    assert use_plans(planless, PlanDatabase([entry(planless, Plan())]), GPU) == []
+    assert use_plans(planless, PlanDatabase([entry(planless, Plan())]), GPU, TARGET) == []
 
 
 def test_the_pass_says_where_there_is_no_file(planless: ModuleOp, tmp_path: Path) -> None:
@@ -198,14 +239,37 @@ def test_a_compilation_uses_what_is_known(planless: ModuleOp, without_gpu: Path)
     assert mugraph.compile(graph(), "h100", tune=True) == mugraph.compile(graph(), "h100")
 
 
+@pytest.fixture
+def shipped(without_gpu: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of an H200's plans that come with mugraph, which is not there yet."""
+    monkeypatch.setattr("mugraph.passes.mugraph.known_plans.database.MEASURED", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    measured_plans.cache_clear()
+    yield tmp_path / f"{GPU}.jsonl"
+    measured_plans.cache_clear()
+
+
+def test_what_comes_with_mugraph_is_for_its_gpu_alone(planless: ModuleOp, shipped: Path) -> None:
+    plain = mugraph.compile(graph(), GPU)
+    PlanDatabase([entry(planless)]).write(shipped)
+    measured_plans.cache_clear()
+    assert mugraph.compile(graph(), GPU) != plain
+    assert mugraph.compile(graph(), ARCH) == plain
+    assert mugraph.compile(graph(), "h100") == plain
+    assert mugraph.compile(graph(), GPU, plan=Plan()) == plain
+
+
+@pytest.mark.parametrize("is_shipped", [False, True])
 def test_a_plan_that_no_schedule_can_have_is_not_used(
-    planless: ModuleOp, without_gpu: Path
+    planless: ModuleOp, shipped: Path, without_gpu: Path, is_shipped: bool
 ) -> None:
     plain = mugraph.compile(graph(), ARCH)
     impossible = Plan(grid=(32, 1, 1), forloop=8, stages=(64,))
-    PlanDatabase([entry(planless, impossible)]).write(without_gpu)
+    PlanDatabase([entry(planless, impossible)]).write(shipped if is_shipped else without_gpu)
+    measured_plans.cache_clear()
+    arch = GPU if is_shipped else ARCH
     with pytest.warns(PlanDatabaseWarning, match="are not used: .*stages = \\[64\\]"):
-        assert mugraph.compile(graph(), ARCH, tune=True) == plain
+        assert mugraph.compile(graph(), arch, tune=not is_shipped) == plain
 
 
 def test_on_the_cpu_nothing_is_tuned(without_gpu: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,35 +22,53 @@ from mugraph.passes.mugraph.known_plans.database import (
     PlanDatabaseWarning,
     measured_plans,
 )
-from mugraph.passes.mugraph.known_plans.structure import structure_of
+from mugraph.passes.mugraph.known_plans.structure import likeness_of, structure_of
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
-from mugraph.passes.mugraph.plan.choose import require_cuttable, trial_of
+from mugraph.passes.mugraph.plan.choose import (
+    filled_plan,
+    require_cuttable,
+    time_under,
+    trial_of,
+)
 from mugraph.passes.mugraph.retile.errors import RetileError
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
-def use_plans(module: ModuleOp, database: PlanDatabase, gpu: str) -> list[CustomizedOp]:
+def use_plans(
+    module: ModuleOp, database: PlanDatabase, gpu: str, target: Target
+) -> list[CustomizedOp]:
     """Writes measured plans into the kernels that a database knows; returns those that got one.
 
-    A plan that a kernel cannot be cut by is left out, with a warning.
+    A kernel that it does not know gets the plan of the nearest one of the same operators, if the
+    estimate thinks as much of it here as there.  A plan that was measured of a kernel and that this
+    cannot be cut by is left out, with a warning.
     """
     changed: list[CustomizedOp] = []
     for graph in custom_kernels(module):
-        entry = database.find(structure_of(graph), gpu)
+        own = database.find(structure_of(graph), gpu)
+        entry = own or database.nearest(*likeness_of(graph), gpu)
         if entry is None or entry.plan == Plan():
             continue
         plan = graph.decided.over(entry.plan)
         problem = problem_with(graph, plan)
-        if problem is not None:
+        if problem is not None and own is not None:
             warnings.warn(
                 f"{op_label(graph)}: the plan that was measured on {gpu} is ignored: {problem}",
                 PlanDatabaseWarning,
                 stacklevel=2,
             )
-            continue
-        graph.decided = plan
-        changed.append(graph)
+        if problem is None and (own or estimated(graph, plan, target) <= entry.estimated):
+            graph.decided = plan
+            changed.append(graph)
     return changed
+
+
+def estimated(graph: CustomizedOp, plan: Plan, target: Target) -> float:
+    """What a plan is estimated to take, in parts of what ``--plan`` takes; infinite for none."""
+    chosen = filled_plan(graph, graph.decided, target)
+    times = [time_under(graph, each, target) for each in (plan, chosen)]
+    own, other = (math.inf if time is None else time for time in times)
+    return round(own / other, 3) if other < math.inf else math.inf
 
 
 def problem_with(graph: CustomizedOp, plan: Plan) -> str | None:
@@ -68,7 +87,9 @@ class UsePlansPass(ModulePass):
 
     ``database`` is a file that ``mg-tune`` wrote; what comes with mugraph counts, too, where the
     file says nothing.  A kernel gets the plan that stands there for the same operators, extents and
-    element types on the same GPU: ``gpu``, by default the target of ``arch``.  Parts
+    element types on the same GPU: ``gpu``, by default the target of ``arch``.  Where there is none
+    it gets that of the nearest kernel of which one extent is another, up to twice or half as large,
+    if the estimate of ``arch`` thinks as much of it.  Parts
     that are written in its plan stay.  Other kernels are left to ``--plan``.  Entries of
     another version of mugraph, entries that were edited, and plans that a kernel cannot be cut by
     are ignored, with a warning.
@@ -93,12 +114,13 @@ class UsePlansPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Writes the plans."""
-        gpu = self.gpu or target_named(self.arch).name
+        target = target_named(self.arch)
+        gpu = self.gpu or target.name
         try:
             database = self._own().over(measured_plans(gpu))
         except UserError as error:
             raise PassFailedException(f"--{self.name}: {error}") from error
-        use_plans(op, database, gpu)
+        use_plans(op, database, gpu, target)
 
     def _own(self) -> PlanDatabase:
         """What the file has, if one is said."""
@@ -118,6 +140,7 @@ __all__ = [
     "PlanDatabase",
     "PlanDatabaseWarning",
     "UsePlansPass",
+    "estimated",
     "measured_plans",
     "use_plans",
 ]

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +36,10 @@ MEASURED = Path(__file__).with_name("measured")
 """Databases that come with mugraph, ``h200.jsonl`` for a GPU of that name."""
 
 
+FARTHEST = 2.0
+"""How many times as large an extent may be as one that was measured, or that as it."""
+
+
 class PlanDatabaseWarning(UserWarning):
     """Something of a plan database cannot be used; kernels are planned as without it."""
 
@@ -50,6 +56,13 @@ class Entry:
     microseconds: float
     before: float
     """Of the kernel as ``--plan`` takes it, measured beside it; microseconds."""
+    likeness: str = ""
+    """What it shares with kernels of other extents, by
+    :func:`~mugraph.passes.mugraph.known_plans.structure.likeness_of`."""
+    extents: tuple[int, ...] = ()
+    """Its own ones."""
+    estimated: float = 1.0
+    """What the plan is estimated to take, in parts of what ``--plan`` takes."""
     kernel: str = ""
     """A name for readers: nothing depends on it."""
     date: str = ""
@@ -108,9 +121,17 @@ def entry_of(line: str) -> Entry:
         raise ValueError(f"is stale: mugraph {version} measured it, and this is {__version__}")
     try:
         fields["plan"] = plan_of_text(fields["plan"])
+        fields["extents"] = tuple(fields.get("extents", ()))
         return Entry(**fields)
     except (KeyError, TypeError) as error:
         raise ValueError("has not the fields of an entry") from error
+
+
+def _apart(some: tuple[int, ...], others: tuple[int, ...]) -> float:
+    """How many times as large one extent is, wherever it stands; infinite where two differ."""
+    different = {pair for pair in zip(some, others, strict=True) if len({*pair}) > 1}
+    (pair,) = different if len(different) == 1 else [(1, math.inf)]
+    return max(pair) / min(pair)
 
 
 class PlanDatabase:
@@ -138,6 +159,15 @@ class PlanDatabase:
     def find(self, structure: str, gpu: str) -> Entry | None:
         """What is known of a kernel on a GPU."""
         return self._entries.get((structure, gpu))
+
+    def nearest(self, likeness: str, extents: tuple[int, ...], gpu: str) -> Entry | None:
+        """What is known of a kernel that has one extent more or less; of several the nearest."""
+        alike = [
+            one for one in self._entries.values() if (one.likeness, one.gpu) == (likeness, gpu)
+        ]
+        apart = {one.structure: _apart(one.extents, extents) for one in alike}
+        near = [one for one in alike if apart[one.structure] <= FARTHEST]
+        return min(near, key=lambda one: (apart[one.structure], one.structure), default=None)
 
     def over(self, other: PlanDatabase) -> PlanDatabase:
         """These entries, and those of another one for kernels that this one does not know."""
@@ -192,6 +222,7 @@ class PlanDatabase:
             raise UserError(f"{path} cannot be written: {error.strerror}.") from error
 
 
+@cache
 def measured_plans(gpu: str) -> PlanDatabase:
     """What comes with mugraph of a GPU; nothing where nothing was measured on it."""
     return PlanDatabase.read(MEASURED / f"{gpu}.jsonl")

@@ -8,15 +8,17 @@ that always has as many rows as that has at most.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
 from mugraph.dialects.cute import make_row_major_layout
 from mugraph.dialects.kn import CERTIFICATE, CustomizedOp
-from mugraph.dialects.tensor_types import layout_of
+from mugraph.dialects.tensor_types import layout_of, shape_of
 
 DIGITS = 32
 """Of the digest, in hexadecimal."""
@@ -24,8 +26,29 @@ DIGITS = 32
 
 def structure_of(graph: CustomizedOp) -> str:
     """The digest of a kernel."""
-    text = "\n".join(_lines(graph, {}))
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+    return _digest(_lines(graph, {}))
+
+
+def likeness_of(graph: CustomizedOp) -> tuple[str, tuple[int, ...]]:
+    """A digest that kernels of other extents share, and the extents of its tensors.
+
+    How it is cut as it is written does not count, nor do extents in types; 0 and 1 do, as rows that
+    are broadcast are another function.  Numbers in operators count, such as the width of a norm.
+    """
+    uncut = graph.clone()
+    uncut.grid = uncut.block = DenseArrayBase.from_list(i64, [1, 1, 1])
+    uncut.forloop = IntegerAttr(1, i64)
+    lines = (_EXTENT.sub("?", line) for line in _lines(uncut, {}))
+    extents = [shape_of(value.type) for value in (*graph.operands, *graph.results)]
+    return _digest(lines), tuple(itertools.chain(*extents))
+
+
+_EXTENT = re.compile(r"(?<=[<x])(?!1x)\d+(?=x)|(?<=[(,:])(?![01]\b)\d+(?=[,)])")
+"""Of the type of a tensor: an extent, or a number of its layout."""
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
 
 
 def _lines(op: Operation, numbers: dict[SSAValue | Block, int]) -> Iterator[str]:

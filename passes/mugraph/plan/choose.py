@@ -26,8 +26,9 @@ from mugraph.passes.costs.kernels import (
 from mugraph.passes.costs.residency import resident_blocks
 from mugraph.passes.mugraph.plan.early import has_weights, leaves_room, takes_few_turns
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
-from mugraph.passes.mugraph.plan.shape import shape_under
+from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
 from mugraph.passes.mugraph.plan.tiles import (
+    Division,
     TileChoice,
     choose_least_time,
     in_one_iteration,
@@ -108,6 +109,22 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         start = "early" if early else "end"
         return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
     return plan.over(loads_by_threads(shape, target, early=early))
+
+
+def time_under(graph: CustomizedOp, plan: Plan, target: Target) -> float | None:
+    """Nanoseconds of a kernel that is cut as a whole plan says; ``None`` where it cannot be.
+
+    Of a plan that outlines what blocks share only the kernel that is left counts.
+    """
+    with trial_of(graph, plan) as trial:
+        try:
+            space = space_of(outline(trial)[1] if plan.outline else trial, plan)
+            partition = choose_partition(space, plan)
+        except RetileError:
+            return None
+        kernel = KernelModel.of(space, partition.looped()).under(partition)
+        division = Division(kernel, plan.split_k or 1)
+        return division.time(division.shape(math.prod(partition.block)), target)
 
 
 def why_tiles_stay(graph: CustomizedOp, target: Target) -> str:

@@ -182,6 +182,22 @@ def test_the_nearest_counts_if_the_estimate_thinks_as_much_of_its_plan(
         assert use_plans(planless_of(graph(rows=24)), database, GPU, TARGET) == []
 
 
+def test_what_a_kernel_is_like_leaves_its_program_as_it_was(planless: ModuleOp) -> None:
+    (kernel,) = custom_kernels(planless)
+    uses = [len([*value.uses]) for value in kernel.operands]
+    likeness_of(kernel)
+    assert [len([*value.uses]) for value in kernel.operands] == uses
+
+
+@pytest.mark.parametrize("rows", [4, 2])
+def test_a_layer_and_its_neighbour_get_a_plan_that_comes_with_mugraph(rows: int) -> None:
+    layer = mi.new_kernel_graph("layer")
+    x, weight, w = map(layer.new_input, ((rows, 1024), (1024,), (4096, 1024)))
+    layer.mark_output(mi.rms_norm(x, weight, eps=1e-5) @ mi.transpose(w, (1, 0)))
+    (changed,) = use_plans(planless_of(layer), measured_plans(GPU), GPU, TARGET)
+    assert changed.decided.forloop == 4
+
+
 def test_parts_that_a_user_wrote_make_another_kernel(planless: ModuleOp) -> None:
     database = PlanDatabase([entry(planless)])
     (kernel,) = custom_kernels(planless)

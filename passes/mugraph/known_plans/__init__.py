@@ -65,8 +65,8 @@ def use_plans(
 
 def estimated(graph: CustomizedOp, plan: Plan, target: Target) -> float:
     """What a plan is estimated to take, in parts of what ``--plan`` takes; infinite for none."""
-    chosen = filled_plan(graph, graph.decided, target)
-    times = [time_under(graph, each, target) for each in (plan, chosen)]
+    filled = (filled_plan(graph, each, target) for each in (plan, graph.decided))
+    times = [time_under(graph, each, target) for each in filled]
     own, other = (math.inf if time is None else time for time in times)
     return round(own / other, 3) if other < math.inf else math.inf
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.hints import isa
 
@@ -35,14 +35,13 @@ def likeness_of(graph: CustomizedOp) -> tuple[str, tuple[int, ...]]:
     How it is cut as it is written does not count, nor do extents in types; 0 and 1 do, as rows that
     are broadcast are another function.  Numbers in operators count, such as the width of a norm.
     """
-    uncut = graph.clone()
-    uncut.grid = uncut.block = DenseArrayBase.from_list(i64, [1, 1, 1])
-    uncut.forloop = IntegerAttr(1, i64)
-    lines = (_EXTENT.sub("?", line) for line in _lines(uncut, {}))
+    lines = (_EXTENT.sub("?", line) for line in _lines(graph, {}, {CERTIFICATE, *_CUT}))
     extents = [shape_of(value.type) for value in (*graph.operands, *graph.results)]
     return _digest(lines), tuple(itertools.chain(*extents))
 
 
+_CUT = ("grid", "block", "forloop")
+"""What says how a kernel is cut."""
 _EXTENT = re.compile(r"(?<=[<x])(?!1x)\d+(?=x)|(?<=[(,:])(?![01]\b)\d+(?=[,)])")
 """Of the type of a tensor: an extent, or a number of its layout."""
 
@@ -51,10 +50,14 @@ def _digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
 
 
-def _lines(op: Operation, numbers: dict[SSAValue | Block, int]) -> Iterator[str]:
+def _lines(
+    op: Operation,
+    numbers: dict[SSAValue | Block, int],
+    left_out: Set[str] = frozenset({CERTIFICATE}),
+) -> Iterator[str]:
     """A line for each operator; values and blocks are numbered in the order that they are met."""
     said = {**op.properties, **op.attributes}
-    parts = [f"{name}={said[name]}" for name in sorted(said) if name != CERTIFICATE]
+    parts = [f"{name}={said[name]}" for name in sorted(said) if name not in left_out]
     successors = [f"^{numbers.setdefault(block, len(numbers))}" for block in op.successors]
     results, operands = _typed(op.results, numbers), _typed(op.operands, numbers)
     yield f"{results} = {op.name} {operands} {successors} {parts}"
@@ -62,7 +65,7 @@ def _lines(op: Operation, numbers: dict[SSAValue | Block, int]) -> Iterator[str]
         for block in region.blocks:
             yield f"^{numbers.setdefault(block, len(numbers))} {_typed(block.args, numbers)}"
             for inner in block.ops:
-                yield from _lines(inner, numbers)
+                yield from _lines(inner, numbers, left_out)
 
 
 def _typed(values: Sequence[SSAValue], numbers: dict[SSAValue | Block, int]) -> list[str]:

@@ -20,7 +20,10 @@ from mugraph.passes.program.fuse_kernels.times import HIDDEN_NS, PART_NS
 
 
 class Form(NamedTuple):
-    """A program's kernels, as nanoseconds by estimate and parts of sums, and its microseconds."""
+    """A program's kernels, as nanoseconds by estimate and parts of sums, and its microseconds.
+
+    Sums below a running maximum count as of one part.
+    """
 
     kernels: tuple[tuple[float, int], ...]
     microseconds: float

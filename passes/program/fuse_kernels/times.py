@@ -181,8 +181,8 @@ us on an H200, 75 with rows of 4100 and 135 to 150 of 4097 elements.  4 bytes we
 HIDDEN_NS, PART_NS = 150.0, 60.0
 """What a kernel's launch costs less between others, by programmatic dependent launch, and what each
 further part of a sum that blocks divide costs more than ``--plan`` estimates: the kernel that adds
-the parts up loads one after another.  Sums below a running maximum were not measured, and have none
-of that.
+the parts up loads one after another.  Sums below a running maximum have none of that: no pair that
+was timed decides it for them.
 
 The first is less than ``OVERLAP_NS``: a kernel that loads what the one before it stores waits for
 it.  Both are fitted by ``python -m benchmarks.programs.pairs`` to programs with and without a

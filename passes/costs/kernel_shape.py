@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from mugraph.dialects.programming_model import VECTOR_BYTES
+from mugraph.dialects.programming_model import REGISTER_BYTES, VECTOR_BYTES
 from mugraph.passes.costs.work import (
     Held,
     Loading,
@@ -74,6 +74,13 @@ class KernelShape(NamedTuple):
     def passed_on(self) -> tuple[int, int]:
         """Rows and columns of the largest product that another one takes what is computed of."""
         return max(self.loop.passed_on, self.after.passed_on, key=math.prod)
+
+    @property
+    def reads_between_products(self) -> bool:
+        """Whether an iteration loads more tiles of several rows than products take one each of."""
+        row = REGISTER_BYTES * self.passed_on[1]
+        tiles = sum(load.looped and load.bytes > row for load in self.loads)
+        return tiles > len(self.loop.products)
 
     def is_chain_of_groups(self, target: Target) -> bool:
         """Whether warp groups multiply all, of which something is passed on in registers."""

@@ -32,12 +32,16 @@ def planned_kernel(graph: mi.KernelGraph) -> CustomizedOp:
     return kernel
 
 
-def planned(heads: int, tokens: int, depth: int, *, causal: bool) -> CustomizedOp:
-    """The planned kernel of attention of as many queries as keys."""
+def planned(
+    heads: int, tokens: int, depth: int, *, causal: bool, bias: bool = False
+) -> CustomizedOp:
+    """The planned kernel of attention of as many queries as keys; heads may share a bias."""
     graph = mi.new_kernel_graph("attention")
     shape = (heads, tokens, depth)
     q, k, v = (graph.new_input(shape, dtype=mi.bfloat16) for _ in range(3))
     scores = q @ mi.transpose(k) * depth**-0.5
+    if bias:
+        scores = scores + graph.new_input((tokens, tokens), dtype=mi.bfloat16)
     graph.mark_output(mi.softmax(mi.causal_mask(scores) if causal else scores) @ v)
     return planned_kernel(graph)
 
@@ -73,6 +77,15 @@ def test_blocks_of_three_warp_groups_have_long_rows_of_little_depth() -> None:
     kernel = planned(12, 4096, 64, causal=False)
     assert (math.prod(kernel.block_dim), kernel.grid_dim[1]) == (384, 22)
     assert math.prod(planned(12, 4096, 64, causal=True).block_dim) == 128
+
+
+def test_tiles_of_one_group_have_a_bias_that_heads_share() -> None:
+    """32 heads of depth 64 took 398 us on an H200 so, and 462 by three groups of 192 x 128."""
+    kernel = planned(32, 4096, 64, causal=False, bias=True)
+    tiles = (math.prod(kernel.block_dim), kernel.grid_dim[1], kernel.forloop_range)
+    assert tiles == (128, 64, 32)
+    kernel = planned(32, 4096, 128, causal=False, bias=True)
+    assert (math.prod(kernel.block_dim), kernel.grid_dim[1]) == (256, 32)
 
 
 def decode(matrices: int, rows: int, keys: int) -> CustomizedOp:

@@ -317,3 +317,17 @@ def test_a_third_block_comes_in_where_no_mask_says_where_keys_end(
     PassPipeline(compile_pipeline("sm_90a", plan)).apply(context, module)
     (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
     assert kernel.resident_blocks == blocks
+
+
+def test_a_bias_that_is_added_as_it_is_loaded_keeps_no_block_out() -> None:
+    """ptxas spills nothing where both blocks of 64 x 128 scores have 216 registers a thread."""
+    graph = mi.new_kernel_graph("attention")
+    q, k, v = (graph.new_input((32, 4096, 64), dtype=mi.bfloat16) for _ in range(3))
+    bias = graph.new_input((4096, 4096), dtype=mi.bfloat16)
+    graph.mark_output(mi.softmax(q @ mi.transpose(k) * 0.125 + bias) @ v)
+    module = graph.module()
+    plan = Plan(grid=(32, 64, 1), along=(-1, 1, -1), block=(128, 1, 1), forloop=32)
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert kernel.resident_blocks == 2
+    assert [role.registers_or(0) for role in sched.roles_of(kernel)] == [216, 40]

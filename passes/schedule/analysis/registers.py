@@ -26,6 +26,8 @@ from mugraph.passes.costs.work import WORKING_REGISTERS
 OVERCOUNTED = 4
 """Registers that a thread which runs straight needs less than is counted: ptxas found room in 128
 for softmaxes of 51,866 and 53,247 columns in 512 threads, which are counted as 131 and 132."""
+LOADED_AT_ONCE = 4
+"""Registers of a fragment that ``ldmatrix`` loads piece by piece for the operator behind it."""
 PASSING = (sched.ReduceOp, sched.MapOp, sched.MaskOp, sched.CopyOp, sched.StoreOp)
 """Operators that take element by element what the one before them makes."""
 
@@ -91,7 +93,8 @@ def _alive(body: Block) -> list[tuple[int, int]]:
         left = [sum(held.values())]
         for op in inner:
             if isinstance(op, sched.EmptyOp):
-                held[op.result] = op.registers_per_thread()
+                in_pieces = _is_loaded_in_pieces(op)
+                held[op.result] = LOADED_AT_ONCE if in_pieces else op.registers_per_thread()
             alive.append(sum(held.values()))
             for value in set(map(sched.registers_of, op.operands)):
                 passes = ends or value.owner not in own
@@ -102,6 +105,18 @@ def _alive(body: Block) -> list[tuple[int, int]]:
             alive[start:stop] = [max(left[start], left[stop])] * (stop - start)
         found += zip(alive, map(_working_set, inner), strict=True)
     return found
+
+
+def _is_loaded_in_pieces(fragment: sched.EmptyOp) -> bool:
+    """Whether only the element-wise operator behind its load reads a fragment, such as a bias.
+
+    The compiler loads a piece when that operator comes to it.
+    """
+    load = next((use.operation for use in fragment.result.uses), None)
+    if not isinstance(load, sched.LoadOp) or not load.loads_lines():
+        return False
+    uses = (use.operation for value in load.results for use in value.uses)
+    return isinstance(load.next_op, sched.MapOp) and all(op is load.next_op for op in uses)
 
 
 def _elementwise_runs(inner: Sequence[Operation]) -> list[tuple[int, int]]:

@@ -42,6 +42,7 @@ from mugraph.dialects.kn.phases import (
     accumulates,
     loop_invariant_tiles,
     phases_of,
+    running_maxima,
     used_after_the_loop,
 )
 from mugraph.dialects.kn.random import Distribution, DistributionAttr, RandomOp
@@ -196,5 +197,6 @@ __all__ = [
     "may_be_row_major",
     "phases_of",
     "regrouped",
+    "running_maxima",
     "used_after_the_loop",
 ]

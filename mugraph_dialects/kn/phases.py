@@ -7,7 +7,15 @@ from enum import Enum
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects.interfaces import CarriesState
-from mugraph.dialects.tb import AccumulatorOp, InputOp, MaskOp, OutputOp, STensorType, epilogue_of
+from mugraph.dialects.tb import (
+    AccumulatorOp,
+    InputOp,
+    MaskOp,
+    OutputOp,
+    ReductionMaxOp,
+    STensorType,
+    epilogue_of,
+)
 
 
 class Phase(Enum):
@@ -73,6 +81,18 @@ def phases_of(body: Block, iterations: int) -> dict[Operation, Phase]:
             if users == {Phase.AFTER}:
                 phases[op] = Phase.AFTER
     return phases
+
+
+def running_maxima(body: Block, iterations: int) -> list[ReductionMaxOp]:
+    """The maxima that an iteration makes of those of the iteration before.
+
+    Of several iterations none is that is the same in all of them, or is taken after the loop.
+    """
+    maxima = [op for op in body.ops if isinstance(op, ReductionMaxOp)]
+    if not maxima or iterations == 1:
+        return maxima
+    same, phases = loop_invariant_tiles(body), phases_of(body, iterations)
+    return [op for op in maxima if op.maximum not in same and phases[op] is Phase.LOOP]
 
 
 def used_after_the_loop(body: Block, iterations: int) -> dict[SSAValue, list[Operation]]:

@@ -434,3 +434,36 @@ def test_no_loop_cuts_what_a_running_maximum_keeps() -> None:
         PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
         (found,) = run_function(module, None, inputs)
         np.testing.assert_allclose(found, wanted, atol=4e-3 * np.abs(wanted).max())
+
+
+ROUNDED_BY_A_MAXIMUM = """
+func.func @rounded(%x: tensor<1x256xf16>, %m: tensor<1x64xf16>, %w: tensor<256x64xf16>) -> tensor<1x64xf16> {
+  %y = kn.customized %x, %m, %w grid [2, 1, 1] block [64, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<1x256xf16>, %dm: tensor<1x64xf16>, %dw: tensor<256x64xf16>):
+    %parts = tb.input %dm imap [-1, -1, -1] : tensor<1x64xf16> -> !tb.stensor<1x64xf16>
+    %largest, %fall = tb.reduction_max %parts dim 1 : !tb.stensor<1x64xf16> -> (!tb.stensor<1x1xf32>, !tb.stensor<1x1xf32>)
+    %t = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<1x256xf16> -> !tb.stensor<1x64xf16>
+    %s = tb.div %t, %largest : (!tb.stensor<1x64xf16>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x64xf16>
+    %u = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<256x64xf16> -> !tb.stensor<64x32xf16>
+    %p = tb.matmul %s, %u : (!tb.stensor<1x64xf16>, !tb.stensor<64x32xf16>) -> !tb.stensor<1x32xf32>
+    %sum = tb.forloop_accum none %p : !tb.stensor<1x32xf32> -> !tb.stensor<1x32xf32>
+    %o = tb.mul %sum, %largest : (!tb.stensor<1x32xf32>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x32xf16>
+    tb.output %o omap [1, -1, -1] : !tb.stensor<1x32xf16> -> tensor<1x64xf16>
+  } : (tensor<1x256xf16>, tensor<1x64xf16>, tensor<256x64xf16>) -> tensor<1x64xf16>
+  func.return %y : tensor<1x64xf16>
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("plan", [Plan(forloop=2), Plan(grid=(4,), forloop=8)], ids=str)
+def test_a_maximum_of_what_no_loop_moves_does_not_run(plan: Plan) -> None:
+    """It is the same in all iterations, however many there are."""
+    random = np.random.default_rng(0)
+    inputs = [
+        random.standard_normal(shape).astype(np.float16) for shape in ((1, 256), (1, 64), (256, 64))
+    ]
+    module = parse(ROUNDED_BY_A_MAXIMUM)
+    (wanted,) = run_function(module, None, inputs, "float64")
+    PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
+    (found,) = run_function(module, None, inputs)
+    np.testing.assert_allclose(found, wanted, atol=4e-3 * np.abs(wanted).max())

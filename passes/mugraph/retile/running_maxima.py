@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CustomizedOp, running_maxima
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.mugraph.online_softmax.kernel import find_online_softmax
@@ -104,7 +104,7 @@ def take_out_running_maxima(graph: CustomizedOp) -> bool:
 
 
 def _take_all_out(graph: CustomizedOp) -> bool:
-    maxima = [op for op in graph.body.block.ops if isinstance(op, tb.ReductionMaxOp)]
+    maxima = running_maxima(graph.body.block, graph.forloop_range)
     for maximum in maxima:
         message = _fail(maximum, "it does not cancel in all results")
         for exponential in _take_out(maximum):

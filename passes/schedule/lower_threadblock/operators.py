@@ -18,6 +18,7 @@ from mugraph.dialects import sched, tb
 from mugraph.dialects.cute.atoms import MmaAtom, loads_as_stored
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
+from mugraph.dialects.kn import running_maxima
 from mugraph.dialects.partition import LinearPartition, choose_move_partition
 from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
 from mugraph.dialects.ragged import ragged_dims
@@ -142,14 +143,18 @@ def _(op: tb.ForloopAccumRescaleOp, builder: KernelBuilder) -> None:
 @schedule_operator.register
 def _(op: tb.ReductionMaxOp, builder: KernelBuilder) -> None:
     lanes, order = op.work_sharing(builder.threads)
+    graph = builder.graph
+    runs = op in running_maxima(graph.body.block, graph.forloop_range) or bool(
+        op.start is not None or op.difference.uses
+    )
     builder.here.append(
         sched.ReduceOp(
             builder.buffer(op.input),
-            builder.running_buffer(op.maximum, op.least),
+            builder.running_buffer(op.maximum, op.least) if runs else builder.allocate(op.maximum),
             op.reduced_dim,
-            Epilogue(accumulates=True),
+            Epilogue(accumulates=True) if runs else None,
             sched.Combiner.MAX,
-            builder.allocate(op.difference),
+            builder.allocate(op.difference) if runs else None,
             lanes=lanes,
             partition=LinearPartition(builder.threads, 1, order),
         )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.tb import epilogue_of
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import bytes_of, shape_of
 from mugraph.passes.schedule.promote_registers.mma_analysis import Uses, phases_of_kernel
 
 
@@ -56,6 +60,44 @@ def _is_buffer(value: SSAValue) -> bool:
     return isinstance(value.owner, sched.AllocOp) and value.owner.stage_count == 1
 
 
+def _written(op: Operation) -> Sequence[SSAValue]:
+    assert isinstance(op, HasBufferEffects)
+    return op.buffers_written()
+
+
+def _computation(op: Operation, same: dict[SSAValue, SSAValue]) -> Hashable:
+    """What an operator computes of which buffers; equal where results are."""
+    operands = [v.type if v in _written(op) else same.get(v, v) for v in op.operands]
+    return type(op), tuple(sorted(op.properties.items())), tuple(operands)
+
+
+def share_after_loop(kernel: sched.KernelOp, hoisted: Sequence[Operation]) -> None:
+    """Takes numbers that operators after the loop compute again from those before it."""
+    known = {_computation(op, {}): op for op in hoisted}
+    phases = phases_of_kernel(kernel)
+    late = next((phase for phase in phases if isinstance(phase, sched.EpilogueOp)), None)
+    if late is None or not known:
+        return
+    uses = Uses.of([op for op in kernel.walk() if op.parent_op() is not kernel])
+    same: dict[SSAValue, SSAValue] = {}
+    again: list[Operation] = []
+    for op in late.body.block.ops:
+        before = known.get(_computation(op, same)) if isinstance(op, HasBufferEffects) else None
+        if before is not None and all(len(uses.writers[v]) == 1 for v in _written(op)):
+            same |= zip(_written(op), _written(before), strict=True)
+            again.append(op)
+    for op in reversed(again):
+        for value in _written(op):
+            if bytes_of(value.type) <= LINE_BYTES:  # larger ones would stay during the loop
+                value.replace_uses_with_if(same[value], lambda use, op=op: use.operation is not op)
+        if all(value.has_one_use() for value in _written(op)):  # what nothing reads any more
+            allocs = [value.owner for value in _written(op)]
+            Rewriter.erase_op(op)
+            for alloc in allocs:
+                assert isinstance(alloc, Operation)
+                Rewriter.erase_op(alloc)
+
+
 def hoist_invariant(kernel: sched.KernelOp) -> None:
     """Moves what every iteration computes alike to the end of the prologue."""
     found = invariant_operators(kernel)
@@ -65,3 +107,4 @@ def hoist_invariant(kernel: sched.KernelOp) -> None:
         for op in found:
             op.detach()
             prologue.body.block.add_op(op)
+        share_after_loop(kernel, found)

@@ -149,8 +149,19 @@ GATHERED_TWICE = """
     """
 """What one exchange has brought the next one copies to where others read it."""
 
+ARGUMENT = """
+    func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+        -> (tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [3], mugraph.per_device} {
+      %s = kn.all_reduce %x axes [0] : tensor<4x16xf32> -> tensor<4x16xf32>
+      func.return %s : tensor<4x16xf32>
+    }
+    """
+"""A sum of what the caller has: its copy is what devices write for one another."""
+
 PROGRAMS = {
     "gathered twice": GATHERED_TWICE,
+    "sum of an argument": ARGUMENT,
     **{f"residual, {devices} devices": residual(devices) for devices in (2, 3)},
     **{
         f"{collective}, {devices} devices": product(collective, devices, 24, 48, 48)

@@ -62,12 +62,16 @@ class Block:
     rows: int
     hidden: int
     inner: int = 0
-    """The columns of the MLP's first weights; 0 for the sum alone."""
+    """The columns of the MLP's first weights; 0 for a sum of what is given."""
+    alone: bool = False
+    """Whether nothing stands behind a sum of what is given."""
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """Of the arguments: rows, the residual, the norm's weight, and the MLP's weights."""
         rows = (self.rows, self.hidden)
+        if self.alone:
+            return [rows]
         if not self.inner:
             return [rows, rows, (self.hidden,)]
         weights = [(self.hidden, self.inner)] * 2 + [(self.inner, self.hidden)]
@@ -84,6 +88,14 @@ class Block:
         }}
         """
         whole = "{mugraph.sharding = #kn.sharding<[[]]>}"
+        if self.alone:
+            return f"""
+            func.func @sum(%x: {rows} {{mugraph.sharding = #kn.sharding<[[0]]>}})
+                -> ({rows} {whole})
+                attributes {{mugraph.mesh = [{devices}], mugraph.per_device}} {{
+              %s = kn.all_reduce %x axes [0] : {rows} -> {rows}
+              func.return %s : {rows}
+            }}"""
         results = f"({rows} {whole}, {rows} {whole})"
         if not self.inner:
             return f"""
@@ -113,14 +125,18 @@ class Block:
     def local(self, parts: Sequence[Any]) -> Any:
         """What a device adds to the sum, by PyTorch."""
         torch: Any = import_module("torch")
+        if self.alone:
+            return parts[0].clone()
         if not self.inner:
             return parts[0] * 0.5
         x, _, _, up, gate, down = parts
         return (torch.matmul(x, up) * torch.nn.functional.silu(torch.matmul(x, gate))) @ down
 
-    def after(self, total: Any, parts: Sequence[Any]) -> tuple[Any, Any]:
+    def after(self, total: Any, parts: Sequence[Any]) -> tuple[Any, ...]:
         """The results of the sum, by PyTorch."""
         torch: Any = import_module("torch")
+        if self.alone:
+            return (total,)
         held = total + parts[1]
         return held, torch.nn.functional.rms_norm(held, (self.hidden,), parts[2], 1e-5)
 
@@ -128,9 +144,10 @@ class Block:
 def blocks(*, small: bool) -> list[Block]:
     """Sums of the sizes that decoding has, and MLPs of Qwen3-8B and Qwen3-32B."""
     if small:
-        return [Block("sum", 2, 64), Block("MLP", 2, 64, 32)]
+        return [Block("sum alone", 2, 64, alone=True), Block("sum", 2, 64), Block("MLP", 2, 64, 32)]
     sums = ((1, 2048), (16, 2048), (32, 4096))
     return [
+        *(Block(f"sum, {m}x{n}", m, n, alone=True) for m, n in sums),
         *(Block(f"sum, residual, RMSNorm, {m}x{n}", m, n) for m, n in sums),
         *(
             Block(f"MLP, residual, RMSNorm, {m}x{hidden}, {inner}", m, hidden, inner)

@@ -21,7 +21,9 @@ from typing import Any
 torch: Any = import_module("torch")
 distributed: Any = import_module("torch.distributed")
 
-HIDDEN, INNER, LAYERS, ROWS = 256, 1024, 2, 16
+HIDDEN, INNER, LAYERS, ROWS, KEY_HEADS = 256, 1024, 2, 16, 4
+SHARED = {"mlp": INNER, "qwen3": KEY_HEADS}
+"""What devices share equally: columns of a weight, or heads."""
 
 
 class Layer(torch.nn.Module):
@@ -65,7 +67,7 @@ def qwen3(device: str, dtype: Any, mesh: Any) -> tuple[Any, Any, Any]:
         intermediate_size=INNER,
         num_hidden_layers=LAYERS,
         num_attention_heads=8,
-        num_key_value_heads=4,
+        num_key_value_heads=KEY_HEADS,
         head_dim=32,
         tie_word_embeddings=False,
         use_cache=False,
@@ -117,6 +119,11 @@ def main() -> None:
     options = parser.parse_args()
     if "RANK" not in os.environ:
         parser.error("torchrun starts the processes: torchrun --nproc-per-node 4 " + __file__)
+    if SHARED[options.model] % int(os.environ["WORLD_SIZE"]):
+        parser.error(
+            f"{os.environ['WORLD_SIZE']} processes cannot share {SHARED[options.model]} columns or "
+            "heads equally, and torch.compile takes equal parts; start another number of them"
+        )
     on_cpu = options.cpu or not torch.cuda.is_available()
     if not on_cpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

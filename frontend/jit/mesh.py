@@ -24,7 +24,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.jit.arguments import ArgumentError
+from mugraph.jit.arguments import ArgumentError, check_view, is_torch_tensor, view_of
 from mugraph.jit.exchange import exchange, laid_out
 from mugraph.jit.groups import expect_alike, group_of, place_of
 from mugraph.jit.kernel import Kernel, as_sequence
@@ -159,19 +159,21 @@ class MeshKernel:
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """This device's parts of the results: the one, or a tuple of several.
 
-        ``out`` are tensors to write them to, one or a sequence; one of ``interface.in_place`` may
-        be the argument that it names.  Raises ``ArgumentError`` naming the argument that does not
-        fit.
+        ``out`` are tensors to write them to, parts or DTensors, one or a sequence; one of
+        ``interface.in_place`` may be the argument that it names.  Raises ``ArgumentError`` naming
+        the argument or the output that does not fit.
         """
         self._expect_count(inputs)
         if not self._are_alike:
             together = [_said(step) for step in self._steps if _axes_of(step)]
             expect_alike(self._device_mesh, self.name, together)
             self._are_alike = True
-        local = [self._local(index, each) for index, each in enumerate(inputs)]
-        values: dict[SSAValue, Any] = dict(zip(self._program.function.args, local, strict=True))
-        given = None if out is None else as_sequence(out, len(self._returned))
-        call = _Call(values, dict(zip(self._returned, given or (), strict=False)))
+        arguments = self._program.function.args
+        local = self._local("argument", inputs, arguments, self.arguments)
+        values: dict[SSAValue, Any] = dict(zip(arguments, local, strict=True))
+        wanted = [] if out is None else as_sequence(out, len(self._returned))
+        places = [] if out is None else self._places(wanted)
+        call = _Call(values, dict(zip(self._returned, places, strict=False)))
         for number in self._order:
             step = self._steps[number]
             for value in takes(step):
@@ -180,11 +182,10 @@ class MeshKernel:
         for value in [*call.under_way]:
             self._arrive(value, call)
         outputs = [self._own(values[value]) for value in self._returned]
-        if given is not None:
-            for place, output in zip(given, outputs, strict=True):
-                if place.data_ptr() != output.data_ptr():
-                    place.copy_(output)
-            outputs = given
+        for place, output in zip(places, outputs, strict=False):
+            if place.data_ptr() != output.data_ptr():
+                place.copy_(output)
+        outputs = wanted or outputs
         if any(map(_is_dtensor, inputs)):
             outputs = [self._global(*pair) for pair in zip(outputs, self.results, strict=True)]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -291,26 +292,49 @@ class MeshKernel:
                 f"{self.name} takes {len(self.arguments)} arguments, got {len(inputs)}"
             )
 
-    def _local(self, index: int, value: Any) -> Any:
-        """This device's part of an argument; of a DTensor, if it lies as the program says."""
-        shape = shape_of(self._program.function.args[index].type)
-        if _is_dtensor(value):
-            expected = placements(self.arguments[index], self._program.mesh)
-            if tuple(value.placements) != expected:
+    def _places(self, out: Sequence[Any]) -> list[Any]:
+        """Where this device writes its parts of the results."""
+        outputs = self.interface.outputs
+        if len(out) != len(outputs):
+            raise ArgumentError(f"{self.name} has {len(outputs)} outputs, got {len(out)} in out")
+        places = self._local("output", out, self._returned, self.results)
+        for index, (tensor, place) in enumerate(zip(outputs, places, strict=True)):
+            check_view("output", index, tensor, view_of("output", index, tensor, place, None))
+        return places
+
+    def _local(
+        self, role: str, given: Sequence[Any], own: Sequence[SSAValue], lie: Sequence[Sharding]
+    ) -> list[Any]:
+        """This device's parts of arguments or outputs; of DTensors, if they lie as ``lie`` says."""
+        found: list[Any] = []
+        for index, (value, part, sharding) in enumerate(zip(given, own, lie, strict=True)):
+            what = f"{role} {index} of {self.name}"
+            if not is_torch_tensor(value):
                 raise ArgumentError(
-                    f"argument {index} of {self.name} is placed as {tuple(value.placements)}, "
-                    f"expected {expected}; redistribute it"
+                    f"{what} is a {type(value).__name__}; expected a torch.Tensor, this device's "
+                    "part, or a DTensor"
                 )
-            value = value.to_local().contiguous()
-        if tuple(value.shape) != shape:
-            raise ArgumentError(
-                f"argument {index} of {self.name} is the part of one device, {dims(shape)}, got "
-                f"{dims(tuple(value.shape))}; {self.name}.parts(...) takes them out of whole "
-                "tensors"
-            )
-        return value
+            if _is_dtensor(value):
+                expected = placements(sharding, self._program.mesh)
+                if tuple(value.placements) != expected:
+                    raise ArgumentError(
+                        f"{what} is placed as {tuple(value.placements)}, expected {expected}; "
+                        "redistribute it"
+                    )
+                value = value.to_local()
+                value = value if role == "output" else value.contiguous()
+            if tuple(value.shape) != shape_of(part.type):
+                raise ArgumentError(
+                    f"{what} is the part of one device, {dims(shape_of(part.type))}, got "
+                    f"{dims(tuple(value.shape))}; {self.name}.parts(...) takes arguments out of "
+                    "whole tensors"
+                )
+            found.append(value)
+        return found
 
     def _global(self, value: Any, sharding: Sharding) -> Any:
+        if _is_dtensor(value):
+            return value
         tensors: Any = import_module("torch.distributed.tensor")
         return tensors.DTensor.from_local(
             value, self._device_mesh, placements(sharding, self._program.mesh), run_check=False

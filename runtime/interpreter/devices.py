@@ -113,6 +113,11 @@ def _parts(whole: Array, part: Sequence[int], sharding: Sharding, mesh: Mesh) ->
     return [part_of(whole, start, part) for start in starts]
 
 
+def _are_same(one: Array, other: Array) -> bool:
+    """Whether all elements are equal, or no numbers: zeros of both signs are one number."""
+    return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
 def _whole(
     arrays: Sequence[Array], arithmetic: Arithmetic, program: DeviceProgram, number: int
 ) -> Array:
@@ -128,7 +133,7 @@ def _whole(
     for device, array in held.items():
         start = sharding.start(array.shape, mesh, device)
         first = written.setdefault(start, device)
-        if held[first].tobytes() != array.tobytes():
+        if not _are_same(held[first], array):
             raise ExecutionError(
                 f"result {number} of {op_label(program.function)}: devices {first} and {device} "
                 f"should hold the same part of it, as its sharding {sharding} says, but hold "

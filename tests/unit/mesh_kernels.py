@@ -141,8 +141,24 @@ def check_dtensors() -> None:
     y = kernel(*placed)
     assert y.placements == (tensors.Shard(0),)
     assert torch.allclose(y.full_tensor(), x @ w, atol=1e-4)
+    own = tensors.distribute_tensor(torch.zeros(8, 4), mesh, [tensors.Shard(0)])
+    assert kernel(*placed, out=own) is own
+    assert torch.equal(own.full_tensor(), y.full_tensor())
+    for out, sentence in (
+        (torch.zeros(8, 4), "output 0 of f is the part of one device, 2x4, got 8x4"),
+        (placed[0], "output 0 of f is placed as"),
+        (torch.zeros(2, 4).half(), "output 0 ('y') has elements of type f16, expected f32"),
+        ([torch.zeros(2, 4)] * 2, "f has 1 outputs, got 2 in out"),
+    ):
+        try:
+            kernel(*placed, out=out)
+        except UserError as error:
+            assert sentence in str(error), error
+        else:
+            raise AssertionError(sentence)
     for wrong, sentence in (
         ((x, w), "argument 0 of f is the part of one device, 8x4, got 8x16; f.parts(...)"),
+        ((x.numpy(), w), "argument 0 of f is a ndarray; expected a torch.Tensor"),
         ((placed[0],), "f takes 2 arguments, got 1"),
         ((placed[0], placed[0]), "argument 1 of f is placed as"),
     ):

@@ -149,8 +149,19 @@ GATHERED_TWICE = """
     """
 """What one exchange has brought the next one copies to where others read it."""
 
+ARGUMENT = """
+    func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+        -> (tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [3], mugraph.per_device} {
+      %s = kn.all_reduce %x axes [0] : tensor<4x16xf32> -> tensor<4x16xf32>
+      func.return %s : tensor<4x16xf32>
+    }
+    """
+"""A sum of what the caller has: its copy is what devices write for one another."""
+
 PROGRAMS = {
     "gathered twice": GATHERED_TWICE,
+    "sum of an argument": ARGUMENT,
     **{f"residual, {devices} devices": residual(devices) for devices in (2, 3)},
     **{
         f"{collective}, {devices} devices": product(collective, devices, 24, 48, 48)
@@ -254,12 +265,14 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
 
 def test_products_overlap_as_takes_the_least_time() -> None:
     # Weights would be read twice, in tiles of half the rows.
-    for rows, way in ((4096, "in parts"), (128, "not"), (16, "not")):
+    # The last round of tiles is sent behind the product: of 1,024 rows all of it.
+    for rows, way in ((4096, "in parts"), (1024, "not"), (128, "not"), (16, "not")):
         assert overlaps("reduce-scatter", 2, rows, 28672, 8192) == way
     for rows, way in ((4096, "in parts"), (128, "pushed"), (16, "pushed")):
         assert overlaps("all-gather", 4, rows, 8192, 28672) == way
     for devices, rows, depth, way in (
         (2, 4096, 28672, "pushed"),
+        (2, 1024, 28672, "pushed"),
         (2, 16, 28672, "pushed"),
         (4, 16, 28672, "pushed"),
         # Blocks of few tiles send the last ones behind the product.

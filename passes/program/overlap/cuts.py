@@ -56,11 +56,8 @@ def are_ranges(type_: Attribute, dim: int, devices: int) -> bool:
 def can_be_pushed(op: kn.CollectiveOp) -> bool:
     """Whether what a device has may lie in the memory of another one as kernels read and write it.
 
-    That of all devices is a range for each, in row-major order.  Summands are made by a kernel: an
-    argument would be copied before it is added up, as it is where it is loaded.
+    That of all devices is a range for each, in row-major order.
     """
-    if op.combination is not None and not kernel_of(op.input):
-        return False
     if layout_of(op.input.type) is not None or layout_of(op.result.type) is not None:
         return False
     if op.joined_dim is not None:

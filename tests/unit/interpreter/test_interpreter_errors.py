@@ -8,7 +8,7 @@ from interpreter_programs import parse
 from xdsl.utils.exceptions import InterpretationError
 
 from mugraph.errors import UserError
-from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter import ExecutionError, run_function
 
 TWO_FUNCTIONS = """
 func.func @double(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {
@@ -111,3 +111,25 @@ def test_inputs_of_any_floating_point_type(dtype: type[Any]) -> None:
     (result,) = run_function(parse(TWO_FUNCTIONS), "double", [np.full((4, 8), 1 / 3, dtype)])
     assert result.dtype == np.float16
     np.testing.assert_array_equal(result, np.full((4, 8), 2 * np.float16(1 / 3)))
+
+
+COPIES = """
+func.func @f(%x: tensor<2x4xf16> {{mugraph.sharding = #kn.sharding<[[0]]>}})
+    -> (tensor<2x4xf16> {{mugraph.sharding = #kn.sharding<[[]]>}})
+    attributes {{mugraph.mesh = [2], mugraph.per_device}} {{
+  %y = kn.mul_scalar %x by {factor} : tensor<2x4xf16> -> tensor<2x4xf16>
+  func.return %y : tensor<2x4xf16>
+}}
+"""
+
+
+def test_copies_of_a_result_are_the_same_numbers_on_all_devices() -> None:
+    # One device has zeros, and the other one negative zeros or other numbers.
+    x = np.ones((4, 4)) * np.array([[1], [1], [-1], [-1]])
+    zeros = parse(COPIES.format(factor="0.0"))
+    assert not run_function(zeros, None, [x], "float64")[0].any()
+    ones = parse(COPIES.format(factor="1.0"))
+    with pytest.raises(ExecutionError, match="devices 0 and 1 should hold the same part of it"):
+        run_function(ones, None, [x], "float64")
+    numbers = run_function(zeros, None, [x * np.inf], "float64")[0]
+    assert np.isnan(numbers).all()

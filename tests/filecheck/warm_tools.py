@@ -60,22 +60,8 @@ class WarmShTest(lit.formats.ShTest):
 
     def execute(self, test: Any, lit_config: Any) -> Any:
         """Run ``test``, and return lit's result."""
-        receiver, sender = Pipe(duplex=False)
-        child = os.fork()
-        if not child:
-            try:
-                with patch("subprocess.Popen", warm_popen):
-                    sender.send(super().execute(test, lit_config))
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(0)
-        sender.close()
-        try:
-            return receiver.recv()
-        finally:
-            receiver.close()
-            os.waitpid(child, 0)
+        with patch("subprocess.Popen", warm_popen):
+            return super().execute(test, lit_config)
 
 
 def warm_popen(args: Sequence[str], **options: Any) -> Popen[str] | RunHere:

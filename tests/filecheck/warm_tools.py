@@ -1,7 +1,7 @@
-"""How lit runs the Python tools that a test names: in a fork of a process that has imported them.
+"""How lit runs the Python tools that a test names: in its own worker, which has imported them.
 
-A new Python that imports the compiler takes longer than most tests do with it, and so does a fork
-for each command: most of its pages are copied as soon as Python counts references.
+A new Python that imports the compiler takes longer than most tests do with it, and a fork for each
+command or test costs time, too: most of its pages are copied as soon as Python counts references.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
 from io import StringIO
-from multiprocessing import Pipe
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
 from tempfile import TemporaryFile
@@ -48,15 +47,12 @@ for tool in TOOLS.values():
 # And what a process finds out once, whatever it compiles.
 with patch("sys.argv", ["mg-opt", "--transpile", str(EXAMPLE)]), redirect_stdout(StringIO()):
     mg_opt.main()
-# A collection in a fork would write to, and so copy, the pages of all that was imported.
+# A collection in a worker of lit, a fork, would write to, and so copy, the pages of all that was imported.
 gc.freeze()
 
 
 class WarmShTest(lit.formats.ShTest):
-    """lit's own shell tests, where a console script does not start a new Python.
-
-    Each test has a process of its own, so that nothing it changes is seen by another one.
-    """
+    """lit's own shell tests, where a console script does not start a new Python."""
 
     def execute(self, test: Any, lit_config: Any) -> Any:
         """Run ``test``, and return lit's result."""

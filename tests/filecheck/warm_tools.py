@@ -47,7 +47,7 @@ for tool in TOOLS.values():
 # And what a process finds out once, whatever it compiles.
 with patch("sys.argv", ["mg-opt", "--transpile", str(EXAMPLE)]), redirect_stdout(StringIO()):
     mg_opt.main()
-# A collection in a worker of lit, a fork, would write to, and so copy, the pages of all that was imported.
+# Workers of lit are forks: a collection would write to, and so copy, all pages of the imports.
 gc.freeze()
 
 

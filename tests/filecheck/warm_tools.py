@@ -1,7 +1,7 @@
-"""How lit runs the Python tools that a test names: in a fork of a process that has imported them.
+"""How lit runs the Python tools that a test names: in its own worker, which has imported them.
 
-A new Python that imports the compiler takes longer than most tests do with it, and so does a fork
-for each command: most of its pages are copied as soon as Python counts references.
+A new Python that imports the compiler takes longer than most tests do with it, and a fork for each
+command or test costs time, too: most of its pages are copied as soon as Python counts references.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
 from io import StringIO
-from multiprocessing import Pipe
 from pathlib import Path
 from subprocess import PIPE, STDOUT, Popen
 from tempfile import TemporaryFile
@@ -48,34 +47,17 @@ for tool in TOOLS.values():
 # And what a process finds out once, whatever it compiles.
 with patch("sys.argv", ["mg-opt", "--transpile", str(EXAMPLE)]), redirect_stdout(StringIO()):
     mg_opt.main()
-# A collection in a fork would write to, and so copy, the pages of all that was imported.
+# Workers of lit are forks: a collection would write to, and so copy, all pages of the imports.
 gc.freeze()
 
 
 class WarmShTest(lit.formats.ShTest):
-    """lit's own shell tests, where a console script does not start a new Python.
-
-    Each test has a process of its own, so that nothing it changes is seen by another one.
-    """
+    """lit's own shell tests, where a console script does not start a new Python."""
 
     def execute(self, test: Any, lit_config: Any) -> Any:
         """Run ``test``, and return lit's result."""
-        receiver, sender = Pipe(duplex=False)
-        child = os.fork()
-        if not child:
-            try:
-                with patch("subprocess.Popen", warm_popen):
-                    sender.send(super().execute(test, lit_config))
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(0)
-        sender.close()
-        try:
-            return receiver.recv()
-        finally:
-            receiver.close()
-            os.waitpid(child, 0)
+        with patch("subprocess.Popen", warm_popen):
+            return super().execute(test, lit_config)
 
 
 def warm_popen(args: Sequence[str], **options: Any) -> Popen[str] | RunHere:

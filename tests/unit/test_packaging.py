@@ -16,7 +16,8 @@ from mugraph.runtime.toolchain import CUTLASS_VERSION
 from mugraph.tools.universe import DIALECTS, PASSES, TARGETS
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
 
 # The folders of the repository that are installed, and where.
 LINKED = {
@@ -27,6 +28,12 @@ LINKED = {
     "tools": "mugraph/tools",
     "frontend": "mugraph",
 }
+
+
+def test_types_of_all_folders_are_checked() -> None:
+    package = ROOT / "src" / "mugraph"
+    links = {str(path.relative_to(ROOT)) for path in package.iterdir() if path.is_symlink()}
+    assert links and links | {"src/mugraph"} == set(SETTINGS["tool"]["pyright"]["include"])
 
 
 def tracked_files() -> list[str]:

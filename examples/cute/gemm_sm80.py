@@ -15,16 +15,11 @@ from mugraph.cute import _
 
 @cute.kernel(results=["c"])
 def gemm_sm80(a, b, c, tiler, stages, mma):
-    """A tile of C a block; blocks of one time share rows of A."""
+    """A tile of C a block; blocks of one time share rows of A.  Loads are ``stages`` - 1 ahead."""
+    thread, _y, _z = cute.arch.thread_idx()
     row, n, rows = cute.arch.block_idx()
     m = rows * cute.arch.grid_dim()[0] + row
-    with cute.when(m * tiler[0] < a.shape[0]):  # always, where the rows of C are known
-        tile_of_product(a, b, c, tiler, (m, n, _), stages, mma)
-
-
-def tile_of_product(a, b, c, tiler, coord, stages, mma):
-    """A tile of C; loads are ``stages`` - 1 ahead."""
-    thread, _y, _z = cute.arch.thread_idx()
+    coord = (m, n, _)
     ga = cute.local_tile(a, tiler, coord, (1, _, 1))  # (BM, BK, k)
     gb = cute.local_tile(b, tiler, coord, (_, 1, 1))  # (BN, BK, k)
     gc = cute.local_tile(c, tiler, coord, (1, 1, _))  # (BM, BN)
@@ -99,10 +94,10 @@ def launch(a, b, c, tiler=(128, 256, 64), stages=4, warps=(2, 4)):
     (m, n), (_m, k) = c.shape, a.shape
     if m % tiler[0] or n % tiler[1] or k % tiler[2]:
         sys.exit(f"tiles of {tiler} do not divide a product of {m} x {n} x {k}")
-    down = m // tiler[0]
-    together = next(rows for rows in (8, 4, 2, 1) if not isinstance(m, int) or down % rows == 0)
+    down = cute.divisibility(m) // tiler[0]
+    together = next(rows for rows in (8, 4, 2, 1) if down % rows == 0)
     return gemm_sm80(a, b, c, tiler, stages, mma).launch(
-        grid=(together, n // tiler[1], cute.ceil_div(m, tiler[0] * together)), block=(mma.threads,)
+        grid=(together, n // tiler[1], m // (tiler[0] * together)), block=(mma.threads,)
     )
 
 

@@ -79,7 +79,7 @@ class ArrayEngine:
             found = self.storage[self._checked(index)]
         else:
             found = self.gather(index[:, None])[:, 0]
-        return found if self.lanes is None else _computed(found)
+        return found if self.lanes is None else computed(found)
 
     def store(self, index: Any, value: Any) -> None:
         """Write the element at an index, or at those of all threads."""
@@ -121,7 +121,7 @@ def _one_value(value: Any) -> Any:
     return numpy.reshape(numpy.asarray(value), (-1, 1))
 
 
-def _computed(values: Any) -> Any:
+def computed(values: Any) -> Any:
     """What threads compute with: numbers of less than 32 bits become f32 or i32."""
     if values.dtype.itemsize >= 4 or values.dtype.kind == "b":
         return values
@@ -142,7 +142,7 @@ class RegisterEngine:
 
     def load(self, index: Any) -> Any:
         """The elements of all threads at an index."""
-        return _computed(self.gather(_one_place(index))[:, 0])
+        return computed(self.gather(_one_place(index))[:, 0])
 
     def store(self, index: Any, value: Any) -> None:
         """Write the elements of all active threads at an index."""

@@ -300,6 +300,16 @@ def test_numbers_of_few_bits_are_computed_in_32() -> None:
         for found in both_ways(product(a, a, c).launch(grid=(1,), block=(32,)), [a, a], c):
             assert np.array_equal(found, a.astype(wide) ** 2)
 
+    @cute.kernel(results=["c"])
+    def doubled(a: Any, c: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        mine, to = (cute.local_partition(one, cute.make_layout(8), thread) for one in (a, c))
+        cute.axpby(2.0, mine, 0.0, to)
+
+    a, c = np.full(16, 6e4, F16), np.empty(16, F32)
+    for found in both_ways(doubled(a, c).launch(grid=(1,), block=(8,)), [a], c):
+        assert np.array_equal(found, 2 * a.astype(F32))
+
 
 def test_arithmetic_is_that_of_python() -> None:
     """Quotients of integers are no integers, and integers beside others are floating-point."""

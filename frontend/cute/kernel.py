@@ -289,6 +289,9 @@ class Launch:
             for one, elements in zip(self.call.parameters, before, strict=True):
                 one.storage[...] = elements
             self._run_recorded()
+        except (TypeError, ValueError):  # numpy's words, which know of no kernel
+            self.trace()  # raises what a kernel may not do, with the line
+            raise
 
     def _run_recorded(self) -> None:
         function = cast("FuncOp", self.trace().body.block.first_op)

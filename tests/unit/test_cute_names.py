@@ -336,7 +336,20 @@ def test_what_is_no_grid_and_no_number_is_said() -> None:
     a, c = np.zeros(4, F32), np.zeros(1, F32)
     with pytest.raises(cute.KernelError, match=r"grid has 1 to 3 extents, integers .*not \(1.5,\)"):
         stores(a, c).launch(grid=(1.5,), block=(1,))
-    with pytest.raises(cute.KernelError, match=r"a vector of the shape 4 is no number"):
-        stores(a, c).launch(grid=(1,), block=(1,)).trace()
+    launch = stores(a, c).launch(grid=(1,), block=(1,))
+    for function in (launch.trace, launch.run):
+        with pytest.raises(cute.KernelError, match=r"py:\d+: a vector of the shape 4 is no"):
+            function()
     with pytest.raises(LayoutError, match="the profile 1 keeps modes"):
         cute.make_tensor(a, 4).load().reduce(cute.ReductionOp.ADD, 0.0, 1)
+
+
+def test_numpy_refuses_what_recording_refuses() -> None:
+    @cute.kernel(results=["c"])
+    def clipped(a: Any, c: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        c[thread] = max(a[thread], 0.0)
+
+    a, c = np.zeros(4, F32), np.zeros(4, F32)
+    with pytest.raises(cute.KernelError, match=r"\.py:\d+: a Python 'if' or 'while' asks for an"):
+        clipped(a, c).launch(grid=(1,), block=(4,)).run()

@@ -232,15 +232,7 @@ CASES = [
         "gemm_sm90", "f16", _rows(192, 320, 448), _product, {"tiler": (64, 64, 64), "stages": 3}
     ),
     Example("gemm_sm90", "f16", _rows(1000, 776, 1000), _product),
-    _large(
-        "gemm_sm80",
-        {
-            "": {},
-            "of 4 warps": {"tiler": (128, 128, 64), "warps": (2, 2)},
-            "of 3 stages": {"stages": 3},
-            "of long tiles": {"tiler": (256, 128, 64), "warps": (4, 2)},
-        },
-    ),
+    _large("gemm_sm80", _as_written()),
     _large("gemm_sm90", {"": {}, "of 128 blocks": {"blocks": 128}, "of 16 rows": {"rows": 16}}),
     *(
         OfAllSizes("elementwise_add", "f32", _alike, (1, 4), sizes, _sum)

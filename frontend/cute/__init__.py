@@ -20,6 +20,7 @@ from mugraph.cute import arch, math, nvgpu, warpgroup
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
+from mugraph.cute.math import ReductionOp
 from mugraph.cute.numbers import size_in_bytes
 from mugraph.cute.nvgpu import (
     make_copy_atom,
@@ -67,6 +68,7 @@ __all__ = [
     "KernelCall",
     "KernelError",
     "Launch",
+    "ReductionOp",
     "SmemAllocator",
     "Tensor",
     "TiledCopy",

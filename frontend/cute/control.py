@@ -60,14 +60,17 @@ class SmemAllocator:
     def allocate_tensor(
         self,
         element_type: Any,
-        layout: Layout[int] | ComposedLayout,
+        layout: Layout[int] | ComposedLayout | IntTuple,
         byte_alignment: int = 128,
         name: str = "tile",
     ) -> Tensor:
         """A new tensor: ``allocate_tensor("f16", Layout((64, 64), (64, 1)))``.
 
-        A swizzled layout is the layout of the buffer: ``S<3,3,3> o (64,64):(64,1)``.
+        A swizzled layout is the layout of the buffer: ``S<3,3,3> o (64,64):(64,1)``; a shape is
+        column-major.
         """
+        if not isinstance(layout, Layout | ComposedLayout):
+            layout = Layout(layout)
         return kernel_machine("allocate_tensor").shared(element_type, layout, name, byte_alignment)
 
     def allocate_array(self, element_type: str, num_elems: int = 1, name: str = "barriers") -> Any:

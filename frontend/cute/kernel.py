@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
-from mugraph.cute.indices import Numeric
+from mugraph.cute.indices import Index, Numeric
 from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
 from mugraph.cute.recorder import Recorder
@@ -289,6 +289,9 @@ class Launch:
             for one, elements in zip(self.call.parameters, before, strict=True):
                 one.storage[...] = elements
             self._run_recorded()
+        except (TypeError, ValueError):  # numpy's words, which know of no kernel
+            self.trace()  # raises what a kernel may not do, with the line
+            raise
 
     def _run_recorded(self) -> None:
         function = cast("FuncOp", self.trace().body.block.first_op)
@@ -389,8 +392,11 @@ def _require_names(sizes: Sequence[Size]) -> None:
 
 
 def _three(what: str, extents: Sequence[Any]) -> tuple[Any, Any, Any]:
-    if not 1 <= len(extents) <= 3 or any(at_most(one) < 1 for one in extents):
-        raise KernelError(f"the {what} has 1 to 3 extents of at least 1, not {tuple(extents)}")
+    are_whole = all(isinstance(one, int | Index) for one in extents)
+    if not are_whole or not 1 <= len(extents) <= 3 or any(at_most(one) < 1 for one in extents):
+        raise KernelError(
+            f"the {what} has 1 to 3 extents, integers of at least 1, not {tuple(extents)}"
+        )
     x, y, z = (*extents, 1, 1)[:3]
     return x, y, z
 

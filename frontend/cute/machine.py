@@ -22,51 +22,39 @@ class AsyncMachine(Protocol):
 
     def mbarrier_init(self, pointer: Any, arrivals: int) -> None:
         """Sets one up."""
-        ...
 
     def mbarrier_init_fence(self) -> None:
         """Copies see those that were set up."""
-        ...
 
     def mbarrier_arrive(self, pointer: Any, announced: int) -> None:
         """Arrives at one, and announces bytes."""
-        ...
 
     def mbarrier_wait(self, pointer: Any, parity: Any) -> None:
         """Waits for the end of a phase."""
-        ...
 
     def sync_warp(self) -> None:
         """All threads of the warp meet."""
-        ...
 
     def named_barrier(self, number: int, threads: int) -> None:
         """Some warps meet."""
-        ...
 
     def proxy_fence(self) -> None:
         """Copies and products see what was written."""
-        ...
 
     def bulk_commit(self) -> None:
         """Closes a group of stores by TMA."""
-        ...
 
     def bulk_wait(self, groups: int) -> None:
         """Waits for all but so many newest groups of them."""
-        ...
 
     def warpgroup_fence(self) -> None:
         """Before the products of a warp group."""
-        ...
 
     def warpgroup_commit(self) -> None:
         """Closes a group of products."""
-        ...
 
     def warpgroup_wait(self, groups: int) -> None:
         """Waits for all but so many newest groups of them."""
-        ...
 
 
 class KernelMachine(AsyncMachine, Protocol):
@@ -94,15 +82,12 @@ class KernelMachine(AsyncMachine, Protocol):
 
     def barrier(self) -> None:
         """All threads of the block meet."""
-        ...
 
     def commit(self) -> None:
         """Closes a group of asynchronous copies."""
-        ...
 
     def wait(self, groups: int) -> None:
         """Waits for all but so many newest groups."""
-        ...
 
     def shared(
         self, dtype: Any, layout: Layout[int] | ComposedLayout, name: str, alignment: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import Any
 
@@ -80,3 +81,12 @@ def minimum(x: Any, y: Any) -> Any:
 def where(condition: Any, x: Any, y: Any) -> Any:
     """``x`` where a comparison of elements holds, ``y`` elsewhere; both are computed."""
     return _function("select", np.where, condition, x, y)
+
+
+class ReductionOp:
+    """What combines the elements of a vector: ``a.load().reduce(ReductionOp.MAX, 0.0)``."""
+
+    ADD = staticmethod(operator.add)
+    MUL = staticmethod(operator.mul)
+    MAX = staticmethod(maximum)
+    MIN = staticmethod(minimum)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
 import numpy as np
-from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.dialects.builtin import AffineMapAttr, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.cute.errors import KernelError
@@ -56,6 +56,20 @@ def _fail(message: str) -> NoReturn:
     raise KernelError(message)
 
 
+def _between(operator: str, *, is_reflected: bool = False) -> Callable[[Number, Any], Number]:
+    """What Python calls for an operator of a number and another one, on its left if reflected."""
+
+    def method(number: Number, other: Any) -> Number:
+        left, right = (other, number) if is_reflected else (number, other)
+        return number.binary(operator, left, right)
+
+    return method
+
+
+def _comparison(operator: str) -> Callable[[Number, Any], Number]:
+    return lambda number, other: number.compared(operator, other)
+
+
 class Number:
     """A number that each thread computes; arithmetic is in f32, and in i32 for integers."""
 
@@ -69,63 +83,42 @@ class Number:
         """Adds an operator."""
         return self.recording.add(op)
 
-    def _binary(self, operator: str, left: Any, right: Any) -> Number:
-        values = [_scalar(self.recording, one) for one in (left, right)]
-        result = scalars.binary(operator, values[0], values[1], self.emit, _fail)
+    def binary(self, operator: str, left: Any, right: Any) -> Number:
+        """An operator of two numbers."""
+        lhs, rhs = self._operands(left, right, in_f32=operator == "/")
+        result = scalars.binary(operator, lhs, rhs, self.emit, _fail)
         return Number(self.recording, cast("SSAValue", result))
 
-    def __add__(self, other: Any) -> Number:
-        return self._binary("+", self, other)
+    def _operands(self, *given: Any, in_f32: bool = False) -> list[scalars.Scalar]:
+        """Numbers of one kind, as Python has them: beside a floating-point one i32 becomes f32."""
+        values = [_scalar(self.recording, one) for one in given]
+        whole = [scalars.computed_type(one) == i32 for one in values]
+        if all(whole) and not in_f32:
+            return values
+        return [
+            scalars.cast_to(one, f32, self.emit, _fail)
+            if is_whole and isinstance(one, SSAValue)
+            else one
+            for one, is_whole in zip(values, whole, strict=True)
+        ]
 
-    def __radd__(self, other: Any) -> Number:
-        return self._binary("+", other, self)
+    def compared(self, operator: str, other: Any) -> Number:
+        """Whether a comparison with another number holds."""
+        lhs, rhs = self._operands(self, other)
+        return Number(self.recording, scalars.compare(operator, lhs, rhs, self.emit, _fail))
 
-    def __sub__(self, other: Any) -> Number:
-        return self._binary("-", self, other)
-
-    def __rsub__(self, other: Any) -> Number:
-        return self._binary("-", other, self)
-
-    def __mul__(self, other: Any) -> Number:
-        return self._binary("*", self, other)
-
-    def __rmul__(self, other: Any) -> Number:
-        return self._binary("*", other, self)
-
-    def __truediv__(self, other: Any) -> Number:
-        return self._binary("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Number:
-        return self._binary("/", other, self)
+    def __abs__(self) -> Number:
+        return Number(self.recording, scalars.unary_function("abs", self.value, self.emit, _fail))
 
     def __neg__(self) -> Number:
-        return self._binary("-", 0, self)
+        return self.binary("-", 0, self)
 
-    def _compared(self, operator: str, other: Any) -> Number:
-        values = [_scalar(self.recording, one) for one in (self, other)]
-        found = scalars.compare(operator, values[0], values[1], self.emit, _fail)
-        return Number(self.recording, found)
-
-    def __lt__(self, other: Any) -> Number:
-        return self._compared("<", other)
-
-    def __le__(self, other: Any) -> Number:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: Any) -> Number:
-        return self._compared(">", other)
-
-    def __ge__(self, other: Any) -> Number:
-        return self._compared(">=", other)
-
-    def __and__(self, other: Any) -> Number:
-        return self._binary("&", self, other)
-
-    def __or__(self, other: Any) -> Number:
-        return self._binary("|", self, other)
-
-    def __xor__(self, other: Any) -> Number:
-        return self._binary("^", self, other)
+    __add__, __radd__ = _between("+"), _between("+", is_reflected=True)
+    __sub__, __rsub__ = _between("-"), _between("-", is_reflected=True)
+    __mul__, __rmul__ = _between("*"), _between("*", is_reflected=True)
+    __truediv__, __rtruediv__ = _between("/"), _between("/", is_reflected=True)
+    __pow__, __and__, __or__, __xor__ = map(_between, ("pow", "&", "|", "^"))
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, ("<", "<=", ">", ">="))
 
     def __bool__(self) -> bool:
         raise KernelError(

@@ -255,8 +255,10 @@ class _Parser:
         conditions = [self._expression()]
         while self._accept("and"):
             conditions.append(self._expression())
-        span = self._since(start)
-        return syntax.If(span, tuple(conditions), self._block())
+        found = syntax.If(self._since(start), tuple(conditions), self._block())
+        if self._is("else"):
+            self._fail("there is no 'else'; write another 'if' with the opposite condition")
+        return found
 
     def _new(self) -> syntax.New | syntax.NewMbarriers:
         start = self._take()

@@ -42,10 +42,7 @@ from mugraph.dialects.cute.layout import (
     make_row_major_layout,
 )
 from mugraph.dialects.cute.notation import (
-    parse_coord,
-    parse_int_tuple,
     parse_layout,
-    parse_swizzle,
     static_text,
 )
 from mugraph.dialects.cute.pictures import picture_of
@@ -105,10 +102,7 @@ __all__ = [
     "make_row_major_layout",
     "make_swizzle",
     "nullspace",
-    "parse_coord",
-    "parse_int_tuple",
     "parse_layout",
-    "parse_swizzle",
     "picture_of",
     "raked_product",
     "right_inverse",

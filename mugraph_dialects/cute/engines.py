@@ -76,8 +76,10 @@ class ArrayEngine:
     def load(self, index: Any) -> Any:
         """The element at an index, or at those of all threads."""
         if isinstance(index, int) or index.ndim == 0:
-            return self.storage[self._checked(index)]
-        return self.gather(index[:, None])[:, 0]
+            found = self.storage[self._checked(index)]
+        else:
+            found = self.gather(index[:, None])[:, 0]
+        return found if self.lanes is None else computed(found)
 
     def store(self, index: Any, value: Any) -> None:
         """Write the element at an index, or at those of all threads."""
@@ -119,6 +121,13 @@ def _one_value(value: Any) -> Any:
     return numpy.reshape(numpy.asarray(value), (-1, 1))
 
 
+def computed(values: Any) -> Any:
+    """What threads compute with: numbers of less than 32 bits become f32 or i32."""
+    if values.dtype.itemsize >= 4 or values.dtype.kind == "b":
+        return values
+    return values.astype("int32" if values.dtype.kind in "iu" else "float32")
+
+
 class RegisterEngine:
     """Elements that each thread of a block has for itself: an array ``[threads, elements]``."""
 
@@ -133,7 +142,7 @@ class RegisterEngine:
 
     def load(self, index: Any) -> Any:
         """The elements of all threads at an index."""
-        return self.gather(_one_place(index))[:, 0]
+        return computed(self.gather(_one_place(index))[:, 0])
 
     def store(self, index: Any, value: Any) -> None:
         """Write the elements of all active threads at an index."""

@@ -224,34 +224,13 @@ class Reader:
         return is_offset
 
 
-def _whole(reader: Reader, value: T, what: str) -> T:
-    if not reader.at_end():
-        raise reader.error(f"Expected the end of the {what}, found {reader.peek()!r}")
-    return value
-
-
 def parse_layout(text: str) -> AnyLayout:
     """The layout that ``text`` denotes: ``(4,8):(8,1)`` or ``S<3,3,3> o (8,64):(64,1)``.
 
     Raises NotationError, which has the position, if it denotes none.
     """
     reader = Reader(text)
-    return _whole(reader, reader.layout(), "layout")
-
-
-def parse_int_tuple(text: str) -> IntTuple:
-    """The nested tuple of integers that ``text`` denotes: ``(4,(2,2))``."""
-    reader = Reader(text)
-    return _whole(reader, reader.int_tuple(), "tuple")
-
-
-def parse_coord(text: str) -> Any:
-    """The coordinate that ``text`` denotes; ``_`` stands for a mode: ``(3,(_,1))``."""
-    reader = Reader(text)
-    return _whole(reader, reader.coord(), "coordinate")
-
-
-def parse_swizzle(text: str) -> Swizzle:
-    """The swizzle that ``text`` denotes: ``S<3,3,3>``."""
-    reader = Reader(text)
-    return _whole(reader, reader.swizzle(), "swizzle")
+    layout = reader.layout()
+    if not reader.at_end():
+        raise reader.error(f"Expected the end of the layout, found {reader.peek()!r}")
+    return layout

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mugraph.dialects.cute.engines import computed
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.cute.machines import NumpyRegisters
@@ -38,10 +39,10 @@ class NumpyMachine(NumpyRegisters):
 
     def combine(self, alpha: Any, x: Any, beta: Any, y: Any) -> None:
         """``y = alpha * x + beta * y``."""
-        value = alpha * x.engine.gather(x.places())
+        value = alpha * computed(x.engine.gather(x.places()))
         places = y.places()
         if not (isinstance(beta, int | float) and beta == 0):
-            value = value + beta * y.engine.gather(places)
+            value = value + beta * computed(y.engine.gather(places))
         y.engine.scatter(places, value)
 
     def multiply(self, product: Any) -> None:

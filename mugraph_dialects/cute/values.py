@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mugraph.dialects.cute.errors import LayoutError
@@ -12,6 +13,10 @@ from mugraph.dialects.cute.int_tuple import IntTuple, size, to_text
 
 def _quotient(left: Any, right: Any) -> Any:
     return left / right
+
+
+def _by_element(function: Callable[[Any, Any], Any]) -> Callable[[Values, Any], Values]:
+    return lambda values, other: Values.each(function, values, other)
 
 
 class Values:
@@ -34,6 +39,9 @@ class Values:
         """The same rounded to a type."""
         return self.held.rounded(self, dtype)
 
+    def __repr__(self) -> str:
+        return f"a vector of the shape {to_text(self.shape)}"
+
     @staticmethod
     def each(function: Callable[..., Any], *arguments: Any) -> Values:
         """A function of several vectors, or of vectors and numbers, element by element.
@@ -52,25 +60,35 @@ class Values:
 
         return Values(found[0].held, at)
 
-    def __add__(self, other: Any) -> Values:
-        return Values.each(operator.add, self, other)
+    def __iter__(self) -> Iterator[Any]:
+        """The elements in the order of their 1-D coordinates."""
+        return map(self.at, range(size(self.shape)))
 
-    def __sub__(self, other: Any) -> Values:
-        return Values.each(operator.sub, self, other)
+    def reduce(
+        self, op: Callable[[Any, Any], Any], init_val: Any, reduction_profile: int = 0
+    ) -> Any:
+        """All elements combined in order, such as by ``ReductionOp.ADD``.
 
-    def __rsub__(self, other: Any) -> Values:
-        return Values.each(operator.sub, other, self)
-
-    def __mul__(self, other: Any) -> Values:
-        return Values.each(operator.mul, self, other)
-
-    def __truediv__(self, other: Any) -> Values:
-        return Values.each(_quotient, self, other)
-
-    def __rtruediv__(self, other: Any) -> Values:
-        return Values.each(_quotient, other, self)
+        Raises LayoutError for a profile that keeps modes.
+        """
+        if reduction_profile != 0:
+            raise LayoutError(
+                f"reduce: the profile {reduction_profile} keeps modes; vectors are reduced to one "
+                "number, with the profile 0."
+            )
+        return functools.reduce(op, self, init_val)
 
     def __neg__(self) -> Values:
         return Values.each(operator.neg, self)
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __rsub__(self, other: Any) -> Values:
+        return Values.each(operator.sub, other, self)
+
+    def __rtruediv__(self, other: Any) -> Values:
+        return Values.each(_quotient, other, self)
+
+    __add__ = __radd__ = _by_element(operator.add)
+    __mul__ = __rmul__ = _by_element(operator.mul)
+    __sub__, __truediv__ = _by_element(operator.sub), _by_element(_quotient)
+    __lt__, __le__ = _by_element(operator.lt), _by_element(operator.le)
+    __gt__, __ge__ = _by_element(operator.gt), _by_element(operator.ge)

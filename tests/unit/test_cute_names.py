@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mugraph import cute
+from mugraph.dialects.cute import LayoutError
 from mugraph.dialects.te import KernelOp
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.runtime.cuda import only_function
@@ -245,3 +246,110 @@ def test_a_barrier_left_out_is_found() -> None:
         module = launched_product(*tensors, waits=waits).trace()
         (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
         assert bool(find_texpr_hazards(kernel)) != waits
+
+
+@cute.kernel(results=["out"])
+def softmax(x: Any, out: Any) -> None:
+    """A row a block: vectors are reduced by ``ReductionOp``, those of threads in shared memory."""
+    thread, _, _ = cute.arch.thread_idx()
+    row, _, _ = cute.arch.block_idx()
+    threads = cute.arch.block_dim()[0]
+    mine, to = (cute.zipped_divide(one[row, None], (4,))[None, thread] for one in (x, out))
+    parts = cute.SmemAllocator().allocate_tensor(F32, threads)
+
+    def of_row(values: Any, operation: Any, initial: float) -> Any:
+        cute.arch.sync_threads()
+        parts[thread] = values.reduce(operation, initial, 0)
+        cute.arch.sync_threads()
+        return cute.reduce(parts, operation, initial)
+
+    largest = of_row(mine.load(), cute.ReductionOp.MAX, float("-inf"))
+    powers = cute.math.exp(mine.load() - largest)
+    to.store(powers / of_row(powers, cute.ReductionOp.ADD, 0.0))
+
+
+def both_ways(launch: cute.Launch, inputs: list[Any], result: Any) -> list[Any]:
+    """The result on numpy and in the interpreter."""
+    launch.run()
+    function = only_function(launch.trace())
+    (found,) = run_texpr(function, inputs, seed=None).outputs.values()
+    return [result, found.reshape(result.shape)]
+
+
+def test_vectors_are_reduced() -> None:
+    x = np.random.default_rng(7).standard_normal((3, 32), F32)
+    out = np.empty_like(x)
+    powers = np.exp(x - x.max(1, keepdims=True))
+    for found in both_ways(softmax(x, out).launch(grid=(3,), block=(8,)), [x], out):
+        assert np.allclose(found, powers / powers.sum(1, keepdims=True))
+
+
+def test_numbers_of_few_bits_are_computed_in_32() -> None:
+    """On numpy, too: products of i8 and f16 overflowed there."""
+
+    @cute.kernel(results=["c"])
+    def product(a: Any, b: Any, c: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        held = cute.make_rmem_tensor(1, a.element_type)
+        held[0] = a[thread]
+        c[thread] = held[0] * b[thread]
+
+    for dtype, wide in ((np.int8, np.int32), (F16, F32)):
+        a = np.full(32, 120 if dtype == np.int8 else 6e4, dtype)
+        c = np.empty(32, wide)
+        for found in both_ways(product(a, a, c).launch(grid=(1,), block=(32,)), [a, a], c):
+            assert np.array_equal(found, a.astype(wide) ** 2)
+
+    @cute.kernel(results=["c"])
+    def doubled(a: Any, c: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        mine, to = (cute.local_partition(one, cute.make_layout(8), thread) for one in (a, c))
+        cute.axpby(2.0, mine, 0.0, to)
+
+    a, c = np.full(16, 6e4, F16), np.empty(16, F32)
+    for found in both_ways(doubled(a, c).launch(grid=(1,), block=(8,)), [a], c):
+        assert np.array_equal(found, 2 * a.astype(F32))
+
+
+def test_arithmetic_is_that_of_python() -> None:
+    """Quotients of integers are no integers, and integers beside others are floating-point."""
+
+    @cute.kernel(results=["c"])
+    def mixed(a: Any, x: Any, c: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        held = cute.math.where(a[thread] > x[thread], abs(x[thread]) ** 3, 1 / a[thread])
+        c[thread] = held + a[thread] / (a[thread] + 3) + a[thread] * x[thread]
+
+    generator = np.random.default_rng(1)
+    a = generator.integers(1, 9, 32, dtype=np.int32)
+    x, c = 4 * generator.standard_normal(32, F32), np.empty(32, F32)
+    expected = np.where(a > x, abs(x) ** 3, 1 / a) + a / (a + 3) + a * x
+    for found in both_ways(mixed(a, x, c).launch(grid=(1,), block=(32,)), [a, x], c):
+        assert np.allclose(found, expected, rtol=1e-5)
+
+
+def test_what_is_no_grid_and_no_number_is_said() -> None:
+    @cute.kernel(results=["c"])
+    def stores(a: Any, c: Any) -> None:
+        c[0] = a.load()
+
+    a, c = np.zeros(4, F32), np.zeros(1, F32)
+    with pytest.raises(cute.KernelError, match=r"grid has 1 to 3 extents, integers .*not \(1.5,\)"):
+        stores(a, c).launch(grid=(1.5,), block=(1,))
+    launch = stores(a, c).launch(grid=(1,), block=(1,))
+    for function in (launch.trace, launch.run):
+        with pytest.raises(cute.KernelError, match=r"py:\d+: a vector of the shape 4 is no"):
+            function()
+    with pytest.raises(LayoutError, match="the profile 1 keeps modes"):
+        cute.make_tensor(a, 4).load().reduce(cute.ReductionOp.ADD, 0.0, 1)
+
+
+def test_numpy_refuses_what_recording_refuses() -> None:
+    @cute.kernel(results=["c"])
+    def clipped(a: Any, c: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        c[thread] = max(a[thread], 0.0)
+
+    a, c = np.zeros(4, F32), np.zeros(4, F32)
+    with pytest.raises(cute.KernelError, match=r"\.py:\d+: a Python 'if' or 'while' asks for an"):
+        clipped(a, c).launch(grid=(1,), block=(4,)).run()

@@ -31,6 +31,7 @@ CASES = [
     ("seq 4 i #prefetch(«0») { }", "#prefetch is of 1 or more iterations, not 0"),
     ("par 4 i #block #«grid» { }", "the loop is at level #block already"),
     ("par 4 i { A[i] = «1e999» }", "no type has so large a number; infinity is 'inf'"),
+    ("par 4 i { if i < 2 { } «else» { } }", "there is no 'else'; write another 'if' with the"),
     ("par «0» i { }", "the extent of a loop is at least 1, not 0"),
     ("par «N» i { }", "'N' is not defined; give its value with --size N=64"),
     ("par 4 i { A[«j»] = 1.0 }", "'j' is not defined"),

@@ -34,15 +34,13 @@ from mugraph.dialects.cute import (
     left_inverse,
     make_identity_layout,
     make_swizzle,
-    parse_coord,
-    parse_int_tuple,
     parse_layout,
-    parse_swizzle,
     right_inverse,
 )
 from mugraph.dialects.cute.f2 import LinearMap
 from mugraph.dialects.cute.grouping import flatten_layout, group_modes, select_modes
 from mugraph.dialects.cute.int_tuple import to_text
+from mugraph.dialects.cute.notation import Reader
 
 ANY_LAYOUT = st.one_of(
     layouts(("compact", "padded", "broadcast", "wild", "negative")),
@@ -66,12 +64,12 @@ def test_notation_round_trips(layout: Any) -> None:
 
 @given(shapes())
 def test_tuples_round_trip(shape: Any) -> None:
-    assert parse_int_tuple(to_text(shape)) == shape == parse_coord(to_text(shape))
+    assert Reader(to_text(shape)).int_tuple() == shape == Reader(to_text(shape)).coord()
 
 
 def test_other_notations() -> None:
-    assert parse_coord("(3,(_,1))") == (3, (_, 1))
-    assert parse_swizzle("Sw<3,4,3>") == Swizzle(3, 4, 3)
+    assert Reader("(3,(_,1))").coord() == (3, (_, 1))
+    assert Reader("Sw<3,4,3>").swizzle() == Swizzle(3, 4, 3)
     assert parse_layout("(4,8)") == Layout((4, 8))
     assert parse_layout("Sw<2,0,2> o _0 o (_4,_4):(_4,_1)") == parse_layout(
         "S<2,0,2> o (4,4):(4,1)"

@@ -381,7 +381,7 @@ def _with_kernels(
 ) -> ModuleOp:
     """A copy of a program, scheduled, its kernels under known plans.
 
-    Where these cannot be, a warning says so, and the kernels are planned as without them.
+    If only these cannot be, a warning says so, and the kernels are planned as without them.
     """
     searches = Searches()
 
@@ -397,15 +397,17 @@ def _with_kernels(
     def attempt() -> ModuleOp:
         return with_kernels_that_compile(make) if fuse else make(False)
 
-    if known is not None:
-        try:
-            return attempt()
-        except (DiagnosticException, UserError) as error:
-            reason = [*str(error).strip().splitlines(), ""][0]
-            sentence = f"measured plans are not used: {reason}"
-            warnings.warn(sentence, PlanDatabaseWarning, stacklevel=2)
-            known = None
-    return attempt()
+    if known is None:
+        return attempt()
+    try:
+        return attempt()
+    except (DiagnosticException, UserError) as error:
+        reason = [*str(error).strip().splitlines(), ""][0]
+    known = None
+    found = attempt()  # raises what is wrong with the program itself
+    sentence = f"measured plans are not used: {reason}"
+    warnings.warn(sentence, PlanDatabaseWarning, stacklevel=2)
+    return found
 
 
 def _architecture(arch: str) -> str | None:

@@ -270,11 +270,15 @@ def shipped(without_gpu: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     measured_plans.cache_clear()
 
 
-def test_what_comes_with_mugraph_is_for_its_gpu_alone(planless: ModuleOp, shipped: Path) -> None:
-    plain = mugraph.compile(graph(), GPU)
+def test_what_comes_with_mugraph_is_for_its_gpu_alone(
+    planless: ModuleOp, shipped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = mugraph.compile(graph(), GPU, remarks=True)
+    assert "measured" not in capsys.readouterr().err
     PlanDatabase([entry(planless)]).write(shipped)
     measured_plans.cache_clear()
-    assert mugraph.compile(graph(), GPU) != plain
+    assert mugraph.compile(graph(), GPU, remarks=True) == mugraph.compile(graph(), GPU) != plain
+    assert "its plan <grid = [32, 1, 1], forloop = 8" in capsys.readouterr().err
     assert mugraph.compile(graph(), ARCH) == plain
     assert mugraph.compile(graph(), "h100") == plain
     assert mugraph.compile(graph(), GPU, plan=Plan()) == plain

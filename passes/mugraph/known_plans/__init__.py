@@ -42,8 +42,8 @@ def use_plans(
     """Writes measured plans into the kernels that a database knows; returns those that got one.
 
     A kernel that it does not know gets the plan of the nearest one of the same operators, if it is
-    estimated to gain at least as much here as there.  A plan that was measured of a kernel and that this
-    cannot be cut by is left out, with a warning.
+    estimated to gain at least as much here as there.  A plan that was measured of a kernel and that
+    this cannot be cut by is left out, with a warning.
     """
     changed: list[CustomizedOp] = []
     for graph in custom_kernels(module):

@@ -8,10 +8,10 @@ less estimated time is the faster one most often, weighed by what the other one 
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,18 +52,20 @@ def loss(pairs: Sequence[tuple[Form, Form]], hidden: float, part: float) -> floa
 
 
 def best(pairs: Sequence[tuple[Form, Form]]) -> list[tuple[int, int]]:
-    """All numbers of a grid that lose least: of a launch, where it costs no more, and of a part."""
+    """The pairs (``HIDDEN_NS``, ``PART_NS``) of a grid that lose least, all of them."""
     losses = {
         numbers: loss(pairs, *numbers)
         for numbers in itertools.product(range(0, 601, 50), range(0, 121, 10))
     }
     least = min(losses.values())
-    return [numbers for numbers, lost in losses.items() if lost <= least]
+    return [numbers for numbers, lost in losses.items() if lost == least]
 
 
 def main() -> None:
     """Prints the numbers that lose least, and what those of the fusion lose."""
-    pairs = measured(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("record", type=Path, help="a JSON file of programs in two forms")
+    pairs = measured(parser.parse_args().record)
     for hidden, part in best(pairs):
         print(f"HIDDEN_NS {hidden}, PART_NS {part}: {loss(pairs, hidden, part):.1%}")
     print(f"{len(pairs)} pairs; as it is: {loss(pairs, HIDDEN_NS, PART_NS):.1%}")

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -137,8 +138,8 @@ def compile(
     measured yet are now, on this machine's GPU, which takes a minute for each.
     ``lineinfo`` compiles with nvcc's ``-lineinfo``, so that profilers show the lines of the file
     or of the Python program that built the graph.  ``remarks`` prints, to standard error, what each
-    kernel lost against the best form of its target, as ``--remarks`` does; for the interpreter of a
-    kernel for the default target.
+    kernel lost against the best form of its target, as ``--remarks`` does, and which kernels have
+    measured plans; for the interpreter those of a kernel for the default target.
 
     ``mesh`` is a ``DeviceMesh`` of ``torch.distributed`` on whose devices the program runs, each in
     a process of its own, as ``torchrun`` starts them.  A program of whole tensors is partitioned
@@ -353,6 +354,7 @@ def _prepare_module(
             verifying(steps_to_kernels(function, name), LEVEL_ENDS).apply(context, own)
         else:
             known = known_plans(own, context, name, fuse=fuse) if tune else shipped
+            known = known and replace(known, remarks=remarks)
             own = _with_kernels(own, context, name, plan, fuse=fuse, known=known)
         if remarks and not is_te:
             RemarksPass(name).apply(context, own)
@@ -381,7 +383,7 @@ def _with_kernels(
 ) -> ModuleOp:
     """A copy of a program, scheduled, its kernels under known plans.
 
-    Where these cannot be, a warning says so, and the kernels are planned as without them.
+    If only these cannot be, a warning says so, and the kernels are planned as without them.
     """
     searches = Searches()
 
@@ -397,15 +399,17 @@ def _with_kernels(
     def attempt() -> ModuleOp:
         return with_kernels_that_compile(make) if fuse else make(False)
 
-    if known is not None:
-        try:
-            return attempt()
-        except (DiagnosticException, UserError) as error:
-            reason = [*str(error).strip().splitlines(), ""][0]
-            sentence = f"measured plans are not used: {reason}"
-            warnings.warn(sentence, PlanDatabaseWarning, stacklevel=2)
-            known = None
-    return attempt()
+    if known is None:
+        return attempt()
+    try:
+        return attempt()
+    except (DiagnosticException, UserError) as error:
+        reason = [*str(error).strip().splitlines(), ""][0]
+    known = None
+    found = attempt()  # raises what is wrong with the program itself
+    sentence = f"measured plans are not used: {reason}"
+    warnings.warn(sentence, PlanDatabaseWarning, stacklevel=2)
+    return found
 
 
 def _architecture(arch: str) -> str | None:

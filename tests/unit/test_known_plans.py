@@ -27,7 +27,12 @@ from mugraph.passes.mugraph.known_plans import (
     measured_plans,
     use_plans,
 )
-from mugraph.passes.mugraph.known_plans.database import entry_of, plan_of_text, plan_text
+from mugraph.passes.mugraph.known_plans.database import (
+    MEASURED,
+    entry_of,
+    plan_of_text,
+    plan_text,
+)
 from mugraph.passes.mugraph.known_plans.structure import likeness_of, structure_of
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.targets import gpu_named, target_named
@@ -265,11 +270,15 @@ def shipped(without_gpu: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     measured_plans.cache_clear()
 
 
-def test_what_comes_with_mugraph_is_for_its_gpu_alone(planless: ModuleOp, shipped: Path) -> None:
-    plain = mugraph.compile(graph(), GPU)
+def test_what_comes_with_mugraph_is_for_its_gpu_alone(
+    planless: ModuleOp, shipped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = mugraph.compile(graph(), GPU, remarks=True)
+    assert "measured" not in capsys.readouterr().err
     PlanDatabase([entry(planless)]).write(shipped)
     measured_plans.cache_clear()
-    assert mugraph.compile(graph(), GPU) != plain
+    assert mugraph.compile(graph(), GPU, remarks=True) == mugraph.compile(graph(), GPU) != plain
+    assert "its plan <grid = [32, 1, 1], forloop = 8" in capsys.readouterr().err
     assert mugraph.compile(graph(), ARCH) == plain
     assert mugraph.compile(graph(), "h100") == plain
     assert mugraph.compile(graph(), GPU, plan=Plan()) == plain
@@ -286,6 +295,21 @@ def test_a_plan_that_no_schedule_can_have_is_not_used(
     arch = GPU if is_shipped else ARCH
     with pytest.warns(PlanDatabaseWarning, match="are not used: .*stages = \\[64\\]"):
         assert mugraph.compile(graph(), arch, tune=not is_shipped) == plain
+
+
+def test_plans_are_not_blamed_for_what_is_wrong_with_a_program(
+    planless: ModuleOp, shipped: Path
+) -> None:
+    PlanDatabase([entry(planless)]).write(shipped)
+    measured_plans.cache_clear()
+    plan = Plan(grid=(32, 1, 1), forloop=8, stages=(64,))
+    module = planless.clone()
+    (kernel,) = custom_kernels(module)
+    kernel.decided = plan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PlanDatabaseWarning)
+        with pytest.raises(PassFailedException, match=r"stages = \[64\]"):
+            mugraph.compile(module, GPU)
 
 
 def test_on_the_cpu_nothing_is_tuned(without_gpu: Path) -> None:
@@ -311,6 +335,8 @@ def test_reading_a_good_file_warns_of_nothing(planless: ModuleOp, tmp_path: Path
 
 @pytest.mark.parametrize("gpu", ["h200", "h100"])
 def test_what_comes_with_mugraph_can_be_used(gpu: str) -> None:
+    """Plans of another version would be ignored: they are measured anew with each one."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        measured_plans(gpu)
+        known = PlanDatabase.read(MEASURED / f"{gpu}.jsonl")
+    assert (len(known) > 0) == (gpu == GPU)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from mugraph.passes.mugraph.known_plans.database import (
     PlanDatabase,
     PlanDatabaseWarning,
     measured_plans,
+    plan_text,
 )
 from mugraph.passes.mugraph.known_plans.structure import likeness_of, structure_of
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
@@ -39,9 +41,9 @@ def use_plans(
 ) -> list[CustomizedOp]:
     """Writes measured plans into the kernels that a database knows; returns those that got one.
 
-    A kernel that it does not know gets the plan of the nearest one of the same operators, if the
-    estimate thinks as much of it here as there.  A plan that was measured of a kernel and that this
-    cannot be cut by is left out, with a warning.
+    A kernel that it does not know gets the plan of the nearest one of the same operators, if it is
+    estimated to gain at least as much here as there.  A plan that was measured of a kernel and that
+    this cannot be cut by is left out, with a warning.
     """
     changed: list[CustomizedOp] = []
     for graph in custom_kernels(module):
@@ -89,10 +91,11 @@ class UsePlansPass(ModulePass):
     file says nothing.  A kernel gets the plan that stands there for the same operators, extents and
     element types on the same GPU: ``gpu``, by default the target of ``arch``.  Where there is none
     it gets that of the nearest kernel of which one extent is another, up to twice or half as large,
-    if the estimate of ``arch`` thinks as much of it.  Parts
+    if the plan is estimated to gain at least as much here, by the target of ``arch``.  Parts
     that are written in its plan stay.  Other kernels are left to ``--plan``.  Entries of
     another version of mugraph, entries that were edited, and plans that a kernel cannot be cut by
-    are ignored, with a warning.
+    are ignored, with a warning.  With ``remarks`` a line on standard error says which kernels got
+    a plan.
 
     Pre-condition: stands before ``--plan``, and after ``--fuse-kernels``.
 
@@ -111,6 +114,7 @@ class UsePlansPass(ModulePass):
     database: str = ""
     gpu: str = ""
     arch: str = DEFAULT_TARGET
+    remarks: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Writes the plans."""
@@ -120,7 +124,10 @@ class UsePlansPass(ModulePass):
             database = self._own().over(measured_plans(gpu))
         except UserError as error:
             raise PassFailedException(f"--{self.name}: {error}") from error
-        use_plans(op, database, gpu, target)
+        for graph in use_plans(op, database, gpu, target):
+            if self.remarks:
+                text = f"its plan <{plan_text(graph.decided)}> was measured on {gpu}"
+                print(f"remark: {op_label(graph)}: {text} [measured-plan]", file=sys.stderr)
 
     def _own(self) -> PlanDatabase:
         """What the file has, if one is said."""

@@ -128,7 +128,11 @@ def entry_of(line: str) -> Entry:
 
 
 def _apart(some: tuple[int, ...], others: tuple[int, ...]) -> float:
-    """How many times as large one extent is, wherever it stands; infinite where two differ."""
+    """The ratio of the two extents that stand wherever some differ; infinite for several pairs.
+
+    An extent that stands in several places may differ in all of them: 768 x 768 is 1.3 from
+    1024 x 1024, and infinitely far from 1024 x 512.
+    """
     different = {pair for pair in zip(some, others, strict=True) if len({*pair}) > 1}
     (pair,) = different if len(different) == 1 else [(1, math.inf)]
     return max(pair) / min(pair)
@@ -161,7 +165,7 @@ class PlanDatabase:
         return self._entries.get((structure, gpu))
 
     def nearest(self, likeness: str, extents: tuple[int, ...], gpu: str) -> Entry | None:
-        """What is known of a kernel that has one extent more or less; of several the nearest."""
+        """What is known of a kernel of which one extent is larger or smaller; the nearest one."""
         alike = [
             one for one in self._entries.values() if (one.likeness, one.gpu) == (likeness, gpu)
         ]

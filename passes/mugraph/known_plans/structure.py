@@ -32,8 +32,9 @@ def structure_of(graph: CustomizedOp) -> str:
 def likeness_of(graph: CustomizedOp) -> tuple[str, tuple[int, ...]]:
     """A digest that kernels of other extents share, and the extents of its tensors.
 
-    How it is cut as it is written does not count, nor do extents in types; 0 and 1 do, as rows that
-    are broadcast are another function.  Numbers in operators count, such as the width of a norm.
+    How it is cut as it is written does not count, nor do extents and strides in types, so that rows
+    of another alignment count as alike; 0 and 1 do, as rows that are broadcast are another
+    function.  Numbers in operators count, such as the width of a norm.
     """
     lines = (_EXTENT.sub("?", line) for line in _lines(graph, {}, {CERTIFICATE, *_CUT}))
     extents = [shape_of(value.type) for value in (*graph.operands, *graph.results)]

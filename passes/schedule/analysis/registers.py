@@ -112,7 +112,7 @@ def _is_loaded_in_pieces(fragment: sched.EmptyOp) -> bool:
 
     The compiler loads a piece when that operator comes to it.
     """
-    load = next((use.operation for use in fragment.result.uses), None)
+    load = fragment.result.get_user_of_unique_use()
     if not isinstance(load, sched.LoadOp) or not load.loads_lines():
         return False
     uses = (use.operation for value in load.results for use in value.uses)

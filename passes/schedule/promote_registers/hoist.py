@@ -72,7 +72,10 @@ def _computation(op: Operation, same: dict[SSAValue, SSAValue]) -> Hashable:
 
 
 def share_after_loop(kernel: sched.KernelOp, hoisted: Sequence[Operation]) -> None:
-    """Takes numbers that operators after the loop compute again from those before it."""
+    """Takes numbers that operators after the loop compute again from those before it.
+
+    Only of buffers that nothing after the loop writes, but for those that it computes again.
+    """
     known = {_computation(op, {}): op for op in hoisted}
     phases = phases_of_kernel(kernel)
     late = next((phase for phase in phases if isinstance(phase, sched.EpilogueOp)), None)
@@ -81,8 +84,12 @@ def share_after_loop(kernel: sched.KernelOp, hoisted: Sequence[Operation]) -> No
     uses = Uses.of([op for op in kernel.walk() if op.parent_op() is not kernel])
     same: dict[SSAValue, SSAValue] = {}
     again: list[Operation] = []
+    written_late = Uses.of(list(late.walk())).writers
     for op in late.body.block.ops:
-        before = known.get(_computation(op, same)) if isinstance(op, HasBufferEffects) else None
+        if not isinstance(op, HasBufferEffects):
+            continue
+        changed = any(v in written_late and v not in same for v in op.buffers_read())
+        before = None if changed else known.get(_computation(op, same))
         if before is not None and all(len(uses.writers[v]) == 1 for v in _written(op)):
             same |= zip(_written(op), _written(before), strict=True)
             again.append(op)

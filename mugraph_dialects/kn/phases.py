@@ -45,7 +45,8 @@ def loop_invariant_tiles(body: Block) -> set[SSAValue]:
             is_invariant = op.loop_dim < 0
         else:
             moves = isinstance(op, MaskOp) and op.moves
-            differs = moves or accumulates(op) or isinstance(op, CarriesState)
+            falls = isinstance(op, ReductionMaxOp) and op.falls_at_first
+            differs = moves or falls or accumulates(op) or isinstance(op, CarriesState)
             is_invariant = invariant.issuperset(op.operands) and not differs
         if is_invariant:
             invariant.update(op.results)

@@ -267,6 +267,11 @@ class ReductionMaxOp(ReducesTile, HasRaggedTiles):
     def least(self, start: float) -> None:
         self.start = None if start == -math.inf else FloatAttr(start, f32)
 
+    @property
+    def falls_at_first(self) -> bool:
+        """Whether it is used how far the maximum falls from ``from``, in the first iteration."""
+        return self.start is not None and bool(self.difference.uses)
+
     def verify_(self) -> None:
         """Checks the dimension, the results' extents, and that the operator is in the loop."""
         shape = list(self.shape_with_dimension())

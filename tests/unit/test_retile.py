@@ -467,3 +467,34 @@ def test_a_maximum_of_what_no_loop_moves_does_not_run(plan: Plan) -> None:
     PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
     (found,) = run_function(module, None, inputs)
     np.testing.assert_allclose(found, wanted, atol=4e-3 * np.abs(wanted).max())
+
+
+FALLS_AT_FIRST = """
+func.func @f(%x: tensor<1x128xf16>, %m: tensor<1x8xf16>, %w: tensor<128x64xf16>) -> tensor<1x64xf16> {
+  %y = kn.customized %x, %m, %w grid [1, 1, 1] block [64, 1, 1] forloop {count} {
+  ^bb0(%dx: tensor<1x128xf16>, %dm: tensor<1x8xf16>, %dw: tensor<128x64xf16>):
+    %parts = tb.input %dm imap [-1, -1, -1] : tensor<1x8xf16> -> !tb.stensor<1x8xf16>
+    %largest, %fall = tb.reduction_max %parts dim 1 from -4.000000e+00 : !tb.stensor<1x8xf16> -> (!tb.stensor<1x1xf32>, !tb.stensor<1x1xf32>)
+    %weight = tb.exp %fall : !tb.stensor<1x1xf32> -> !tb.stensor<1x1xf32>
+    %t = tb.input %dx imap [-1, -1, -1] {loop} 1 : tensor<1x128xf16> -> !tb.stensor<1x{depth}xf16>
+    %s = tb.mul %t, %weight : (!tb.stensor<1x{depth}xf16>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x{depth}xf16>
+    %u = tb.input %dw imap [-1, -1, -1] {loop} 0 : tensor<128x64xf16> -> !tb.stensor<{depth}x64xf16>
+    %p = tb.matmul %s, %u : (!tb.stensor<1x{depth}xf16>, !tb.stensor<{depth}x64xf16>) -> !tb.stensor<1x64xf32>
+    %sum = tb.forloop_accum none %p : !tb.stensor<1x64xf32> -> !tb.stensor<1x64xf16>
+    tb.output %sum omap [-1, -1, -1] : !tb.stensor<1x64xf16> -> tensor<1x64xf16>
+  } : (tensor<1x128xf16>, tensor<1x8xf16>, tensor<128x64xf16>) -> tensor<1x64xf16>
+  func.return %y : tensor<1x64xf16>
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("count", "why"), [(2, "must stay in its kernel as it is"), (1, "keeps the largest of all")]
+)
+def test_no_loop_is_cut_anew_in_which_a_maximum_falls_at_first(count: int, why: str) -> None:
+    """The first iteration alone is weighed by the fall, however many there are."""
+    text = FALLS_AT_FIRST.replace("{count}", str(count)).replace("{depth}", str(128 // count))
+    for dim in (0, 1):
+        text = text.replace(f"{{loop}} {dim}", f"fordim {dim}" if count > 1 else "fordim -1")
+    with pytest.raises(RetileError, match=why):
+        retiled(parse(text), Plan(forloop=4))

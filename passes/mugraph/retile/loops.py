@@ -94,7 +94,7 @@ class LoopAnalysis:
             spread = {n for at in unfinished for n in self.cut(op.operands[at])}
             is_done = Part.SPREAD in kinds and spread <= summed
             return Part.SAME if is_done else kinds.pop()
-        if sliced and isinstance(op, tb.ReductionMaxOp):
+        if isinstance(op, tb.ReductionMaxOp) and (sliced or op.falls_at_first):
             raise self.fail(op, "keeps the largest of all iterations")
         if sliced:
             return Part.SUMMAND if sliced & summed else Part.SLICE

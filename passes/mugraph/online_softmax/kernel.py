@@ -6,8 +6,10 @@ exp(-k m) times what it was, in every row.  Where every output has degree 0 the 
 in the quotient of a sum of weighted exponentials and their sum, and any m may be subtracted before
 the exponential.  The running maximum of the rows is taken, and what accumulators hold below an
 older maximum is rescaled in every iteration.  The logarithm of a value of degree k after the loop
-is -k m more than it was, and the last maximum is added to it.  Rows are along one dimension, most
-often the last one.
+is -k m more than it was, and the last maximum is added to it.  An exponential of what is known
+before the loop may be added to a sum after it: both are then computed below the largest of its
+exponent and the last maximum, and what accumulators hold is rescaled once more.  Rows are along one
+dimension, most often the last one.
 
 Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax (2018), and
 ``spec/mirage-inventory.md`` A.4, which rewrites one place of one form.
@@ -26,12 +28,14 @@ from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.kn import CustomizedOp, Phase, phases_of
+from mugraph.dialects.elementwise import ScalarFunction
+from mugraph.dialects.kn import CustomizedOp, Phase, loop_invariant_tiles, phases_of
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tb.reduction import no_running_maximum
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
-from mugraph.passes.mugraph.online_softmax.masked import least_of
+from mugraph.passes.mugraph.online_softmax.masked import LEAST, least_of
 
 Degree = Fraction
 NONE = Degree(0)
@@ -47,6 +51,8 @@ class OnlineSoftmax(NamedTuple):
     accumulators: tuple[tb.ForloopAccumOp, ...]
     logarithms: tuple[tb.UnaryOp, ...] = ()
     """Logarithms, after the loop, of sums of degree 1."""
+    summands: tuple[tb.UnaryOp, ...] = ()
+    """Exponentials, after the loop, that are added to such sums."""
 
 
 @singledispatch
@@ -134,7 +140,20 @@ def is_plain_exponential(op: Operation) -> bool:
     power = _before_casts(op.input)
     if isinstance(power, tb.BinaryOp) and power.FUNCTION == "sub":
         power = _before_casts(power.rhs)
-    return not isinstance(power, tb.ReductionMaxOp)
+    return not is_largest(power)
+
+
+def is_largest(op: Operation | Block) -> bool:
+    """Whether an operator gives a running maximum, or the largest of one and other values."""
+    match op:
+        case tb.ReductionMaxOp():
+            return True
+        case tb.ForloopAccumOp():
+            return op.kind.data is tb.AccumulatorKind.MAX
+        case tb.BinaryOp():
+            return op.FUNCTION == "max" and any(is_largest(v.owner) for v in op.operands)
+        case _:
+            return False
 
 
 def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSoftmax | str:
@@ -158,7 +177,7 @@ def _find_along(exponential: Operation, graph: CustomizedOp, dim: int) -> Online
         return f"{op_label(output)} stores values that no sum of exponentials has divided"
     if not flow.cancels:
         return "no result is a quotient of its sums"
-    return OnlineSoftmax(exponential, dim, flow.accumulators, flow.logarithms)
+    return OnlineSoftmax(exponential, dim, flow.accumulators, flow.logarithms, flow.summands)
 
 
 def why_not_below_maximum(exponential: Operation, graph: CustomizedOp, dim: int) -> str | None:
@@ -181,6 +200,7 @@ class Flow(NamedTuple):
     cancels: bool
     """Whether they cancel somewhere, or become summands."""
     logarithms: tuple[tb.UnaryOp, ...] = ()
+    summands: tuple[tb.UnaryOp, ...] = ()
 
 
 def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree], dim: int) -> Flow | str:
@@ -188,6 +208,8 @@ def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree], dim: int) ->
     degrees = dict(sources)
     accumulators: list[tb.ForloopAccumOp] = []
     logarithms: list[tb.UnaryOp] = []
+    summands: list[tb.UnaryOp] = []
+    known = loop_invariant_tiles(graph.body.block)
     phases = phases_of(graph.body.block, graph.forloop_range)
     stored: dict[tb.OutputOp, Degree] = {}
     cancels = False
@@ -202,6 +224,11 @@ def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree], dim: int) ->
             logarithms.append(op)
             cancels = True
             continue
+        summand = _summand_of(op, of_operands, dim, known)
+        if summand is not None and (phases[op] is Phase.AFTER or graph.forloop_range == 1):
+            summands.append(summand)
+            degrees[op.results[0]] = Degree(1)
+            continue
         degree = None if tb.epilogue_of(op) else degree_of_result(op, of_operands, dim)
         if degree is None:
             return f"what it multiplies each row by is no factor of the results of {op_label(op)}"
@@ -209,7 +236,25 @@ def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree], dim: int) ->
         cancels = cancels or degree == NONE
         if isinstance(op, tb.ForloopAccumOp):
             accumulators.append(op)
-    return Flow(tuple(accumulators), stored, cancels, tuple(logarithms))
+    return Flow(tuple(accumulators), stored, cancels, tuple(logarithms), tuple(summands))
+
+
+def _summand_of(
+    op: Operation, degrees: Sequence[Degree], dim: int, known: set[SSAValue]
+) -> tb.UnaryOp | None:
+    """The exponential, known before the loop, that an operator adds to a sum of degree 1."""
+    if not isinstance(op, tb.BinaryOp) or op.FUNCTION != "add" or tb.epilogue_of(op):
+        return None
+    if sorted(degrees) != [NONE, Degree(1)]:
+        return None
+    total, added = op.operands if degrees[1] == NONE else reversed(op.operands)
+    shape, exponential = shape_of(total.type), added.owner
+    is_row = shape[dim] == 1 and broadcast_shape([shape, shape_of(added.type)]) == shape
+    if not isinstance(exponential, tb.UnaryOp) or exponential.FUNCTION != "exp":
+        return None
+    if not is_row or tb.epilogue_of(exponential) or not added.has_one_use():
+        return None
+    return exponential if exponential.input in known else None
 
 
 def _is_logarithm(op: Operation) -> TypeGuard[tb.UnaryOp]:
@@ -225,24 +270,91 @@ def apply_online_softmax(match: OnlineSoftmax) -> tb.ReductionMaxOp:
     maximum, below = subtract_maximum(exponential.operands[0], match.dim)
     Rewriter.insert_op([maximum, below], InsertPoint.before(exponential))
     exponential.operands[0] = below.result
-    if match.accumulators:
-        rescale = exponential_of_fall(maximum)
-        Rewriter.insert_op(rescale, InsertPoint.before(exponential))
-        rescale_accumulators(match.accumulators, rescale)
-    raise_logarithms(match.logarithms, maximum)
+    put_below(maximum, below, match)
     return maximum
 
 
-def raise_logarithms(logarithms: Sequence[tb.UnaryOp], maximum: tb.ReductionMaxOp) -> None:
-    """Adds the last maximum to logarithms of sums below it."""
-    if not logarithms:
+def put_below(maximum: tb.ReductionMaxOp, below: tb.BinaryOp, flow: Flow | OnlineSoftmax) -> None:
+    """Computes what is made of exponentials ``below`` a running maximum as below the last one.
+
+    Accumulators are rescaled, and the maximum is added to logarithms.  Where exponentials are
+    added to sums, all of them are computed below their exponents as well.
+    """
+    accumulators: Sequence[SSAValue] = ()
+    if flow.accumulators:
+        rescale = exponential_of_fall(maximum)
+        Rewriter.insert_op_after(rescale, below)
+        accumulators = rescale_accumulators(flow.accumulators, rescale)
+    if not flow.logarithms and not flow.summands:
         return
-    type_ = maximum.maximum.type
-    largest = tb.ForloopAccumOp(tb.AccumulatorKind.MAX, maximum.maximum, type_)
-    largest.result.name_hint = "largest"
-    Rewriter.insert_op_after(largest, maximum)
+    largest = maximum.maximum
+    if accumulators or not flow.summands:
+        last = tb.ForloopAccumOp(tb.AccumulatorKind.MAX, largest, largest.type)
+        Rewriter.insert_op_after(last, maximum)
+        largest = last.result
+        largest.name_hint = "largest"
+    if flow.summands:
+        # A row of minus infinity alone is 0 beside its summands.
+        maximum.least = LEAST
+        largest = _join_summands(largest, below, accumulators, flow.summands)
+    _raise_logarithms(flow.logarithms, largest)
+
+
+def _join_summands(
+    largest: SSAValue,
+    below: tb.BinaryOp,
+    accumulators: Sequence[SSAValue],
+    summands: Sequence[tb.UnaryOp],
+) -> SSAValue:
+    """Puts sums and exponentials that are added to them below the largest of all exponents."""
+    point = _maker_of(largest)
+    joined, rows = largest, tb.STensorType(shape_of(largest.type), f32)
+    for op in summands:
+        _move_before(op.input, point)
+        operands = (joined, op.input)
+        larger = tb.elementwise(ScalarFunction("max"), operands, rows)
+        Rewriter.insert_op_after(larger, _maker_of(joined))
+        joined = larger.results[0]
+    for op in summands:
+        difference = tb.SubOp(op.input, joined, rows)
+        exponential = tb.ExpOp(difference.result)
+        Rewriter.insert_op([difference, exponential], InsertPoint.before(op))
+        Rewriter.replace_op(op, [], [exponential.result])
+    if not accumulators:
+        below.operands[1] = joined
+        return joined
+    fall = tb.SubOp(largest, joined, rows)
+    weight = tb.ExpOp(fall.result)
+    weight.result.name_hint = "weight"
+    Rewriter.insert_op_after([fall, weight], _maker_of(joined))
+    for value in accumulators:
+        scaled = tb.MulOp(value, weight.result, value.type)
+        scaled.result.name_hint = value.name_hint
+        Rewriter.insert_op_after(scaled, _maker_of(value))
+        value.replace_uses_with_if(scaled.result, lambda use, own=scaled: use.operation is not own)
+    return joined
+
+
+def _maker_of(tile: SSAValue) -> Operation:
+    owner = tile.owner
+    assert isinstance(owner, Operation), "a tile is no argument of a graph"
+    return owner
+
+
+def _move_before(value: SSAValue, point: Operation) -> None:
+    """Computes a tile before an operator that it does not depend on."""
+    op = value.owner
+    if isinstance(op, Operation) and point.is_before_in_block(op):
+        for operand in op.operands:
+            _move_before(operand, point)
+        op.detach()
+        Rewriter.insert_op(op, InsertPoint.before(point))
+
+
+def _raise_logarithms(logarithms: Sequence[tb.UnaryOp], largest: SSAValue) -> None:
+    """Adds the last maximum to logarithms of sums below it."""
     for op in logarithms:
-        total = tb.AddOp(op.result, largest.result, op.result.type)
+        total = tb.AddOp(op.result, largest, op.result.type)
         total.result.name_hint = op.result.name_hint
         Rewriter.insert_op_after(total, op)
         op.result.replace_uses_with_if(
@@ -267,8 +379,11 @@ def exponential_of_fall(maximum: tb.ReductionMaxOp) -> tb.UnaryOp:
     return rescale
 
 
-def rescale_accumulators(accumulators: Sequence[tb.ForloopAccumOp], rescale: tb.UnaryOp) -> None:
-    """Makes accumulators rescale what they hold in every iteration."""
+def rescale_accumulators(
+    accumulators: Sequence[tb.ForloopAccumOp], rescale: tb.UnaryOp
+) -> list[SSAValue]:
+    """Makes accumulators rescale what they hold in every iteration; what they become."""
+    results: list[SSAValue] = []
     kinds = {
         tb.AccumulatorKind.NONE: tb.RescaledKind.NONE,
         tb.AccumulatorKind.SUM: tb.RescaledKind.SUM,
@@ -279,6 +394,8 @@ def rescale_accumulators(accumulators: Sequence[tb.ForloopAccumOp], rescale: tb.
         rescaled = tb.ForloopAccumRescaleOp(kind, op.input, rescale.result, op.result.type)
         Rewriter.replace_op(op, rescaled)
         rescaled.result.name_hint = hint
+        results.append(rescaled.result)
+    return results
 
 
 def online_softmax(graph: CustomizedOp) -> None:

@@ -24,11 +24,9 @@ from mugraph.passes.mugraph.online_softmax.kernel import (
     Flow,
     OnlineSoftmax,
     apply_online_softmax,
-    exponential_of_fall,
     follow,
     is_plain_exponential,
-    raise_logarithms,
-    rescale_accumulators,
+    put_below,
     subtract_maximum,
     why_not_below_maximum,
 )
@@ -133,7 +131,7 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     here = follow(first, {exponential.results[0]: Degree(1)}, last)
     if isinstance(here, str) or set(here.stored.values()) != {Degree(1)}:
         return None
-    if here.logarithms:
+    if here.logarithms or here.summands:
         return None
     if why_not_below_maximum(exponential, first, last) is not None:
         return None
@@ -215,11 +213,7 @@ def apply_parts(match: PartsMatch) -> None:
     running, below = subtract_maximum(load.result, match.dim)
     weight = tb.ExpOp(below.result)
     weight.result.name_hint = "weight"
-    steps: list[Operation] = [load, running, below, weight]
-    if match.there.accumulators:
-        rescale = exponential_of_fall(running)
-        steps.append(rescale)
-        rescale_accumulators(match.there.accumulators, rescale)
+    steps = [load, running, below, weight]
     first_op = block.first_op
     assert first_op is not None
     Rewriter.insert_op(steps, InsertPoint.before(first_op))
@@ -232,7 +226,7 @@ def apply_parts(match: PartsMatch) -> None:
         part.result.replace_uses_with_if(
             scaled.result, lambda use, own=scaled: use.operation is not own
         )
-    raise_logarithms(match.there.logarithms, running)
+    put_below(running, below, match.there)
 
 
 def online_softmax_of_parts(graph: CustomizedOp) -> bool:

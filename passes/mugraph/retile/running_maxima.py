@@ -6,13 +6,20 @@ maximum cancels.  So a kernel is repartitioned without it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp, running_maxima
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import op_label, shape_of
-from mugraph.passes.mugraph.online_softmax.kernel import find_online_softmax
+from mugraph.passes.mugraph.online_softmax.kernel import (
+    OnlineSoftmax,
+    find_online_softmax,
+    is_largest,
+)
 from mugraph.passes.mugraph.retile.errors import RetileError
 
 PLAIN_KINDS = {
@@ -36,20 +43,29 @@ def _exponentials(maximum: tb.ReductionMaxOp, value: SSAValue) -> list[tb.UnaryO
     return found
 
 
-def _take_out(maximum: tb.ReductionMaxOp) -> list[tb.UnaryOp]:
-    """The exponentials that were below the maximum."""
-    below: list[tb.UnaryOp] = []
-    for use in tuple(maximum.maximum.uses):
-        difference = use.operation
-        if isinstance(difference, tb.ForloopAccumOp) and _lower_logarithms(difference):
-            continue
-        if not isinstance(difference, tb.BinaryOp) or difference.FUNCTION != "sub":
-            raise _fail(maximum, "it is not only subtracted from what it is the maximum of")
-        if difference.lhs is not maximum.input or difference.rhs is not maximum.maximum:
-            raise _fail(maximum, "it is subtracted from something else than it is the maximum of")
-        below += _exponentials(maximum, difference.result)
-        difference.result.replace_all_uses_with(maximum.input)
-        Rewriter.erase_op(difference)
+@dataclass
+class _TakenOut:
+    """What was computed below a running maximum, or below the largest of it and other values."""
+
+    below: list[tb.UnaryOp] = field(default_factory=list[tb.UnaryOp])
+    """Exponentials of what it is the maximum of."""
+    summands: set[Operation] = field(default_factory=set[Operation])
+    """Other exponentials."""
+    weighed: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Sums that were multiplied by how far other values rose above the maximum."""
+    is_joined: bool = False
+    """Whether other values may have been the largest."""
+
+    def is_put_back(self, match: OnlineSoftmax | str) -> bool:
+        """Whether ``--online-softmax`` puts back all of it."""
+        if isinstance(match, str) or not self.summands <= {*match.summands}:
+            return False
+        sums = {op.result for op in match.accumulators}
+        return self.weighed == (sums if self.is_joined else set())
+
+
+def _take_out(maximum: tb.ReductionMaxOp) -> _TakenOut:
+    """Removes a maximum; what was below it."""
     for rescale in _exponentials(maximum, maximum.difference):
         for use in tuple(rescale.result.uses):
             accumulator = use.operation
@@ -61,24 +77,58 @@ def _take_out(maximum: tb.ReductionMaxOp) -> list[tb.UnaryOp]:
             accumulator.result.replace_all_uses_with(plain.result)
             Rewriter.replace_op(accumulator, plain)
         Rewriter.erase_op(rescale)
+    taken = _TakenOut()
+    _leave_out(maximum, maximum.maximum, taken)
     Rewriter.erase_op(maximum)
-    return below
+    return taken
 
 
-def _lower_logarithms(largest: tb.ForloopAccumOp) -> bool:
-    """Takes the largest of all out of logarithms that it is added to, if nothing else uses it."""
-    sums = [use.operation for use in largest.result.uses]
-    logarithms = [op.operands[0] for op in sums]
-    if largest.kind.data is not tb.AccumulatorKind.MAX or not all(
-        isinstance(op, tb.BinaryOp) and op.FUNCTION == "add" and _is_logarithm(op.lhs.owner)
-        for op in sums
-    ):
-        return False
-    for op, logarithm in zip(sums, logarithms, strict=True):
-        op.results[0].replace_all_uses_with(logarithm)
+def _leave_out(maximum: tb.ReductionMaxOp, largest: SSAValue, taken: _TakenOut) -> None:
+    """Takes a value that is a largest one out of exponentials below it, and of logarithms."""
+    for op in _users(largest):
+        if isinstance(op, tb.ForloopAccumOp) and op.kind.data is tb.AccumulatorKind.MAX:
+            _leave_out(maximum, op.result, taken)
+            Rewriter.erase_op(op)
+    joins = [op for op in _users(largest) if isinstance(op, tb.BinaryOp) and op.FUNCTION == "max"]
+    for op in joins:
+        taken.is_joined = True
+        _leave_out(maximum, op.result, taken)
         Rewriter.erase_op(op)
-    Rewriter.erase_op(largest)
-    return True
+    if joins and largest.uses:
+        raise _fail(maximum, "other values are below it than below the largest of it and others")
+    for op in _users(largest):
+        match op:
+            case tb.BinaryOp(FUNCTION="add", lhs=left) if _is_logarithm(left.owner):
+                op.result.replace_all_uses_with(left)
+            case tb.BinaryOp(FUNCTION="sub", lhs=left, rhs=right) if right is largest:
+                exponentials = _exponentials(maximum, op.result)
+                if is_largest(left.owner):
+                    _leave_out_weights(maximum, exponentials, taken)
+                elif left is maximum.input:
+                    taken.below += exponentials
+                else:
+                    taken.summands.update(exponentials)
+                op.result.replace_all_uses_with(left)
+            case _:
+                raise _fail(maximum, "it is not only subtracted from what it is the maximum of")
+        Rewriter.erase_op(op)
+
+
+def _leave_out_weights(
+    maximum: tb.ReductionMaxOp, exponentials: Sequence[tb.UnaryOp], taken: _TakenOut
+) -> None:
+    """Takes out of sums how far other values rose above the maximum."""
+    for weight in exponentials:
+        for op in _users(weight.result):
+            if not _weighs(op, weight.result):
+                raise _fail(maximum, "not only sums are weighed by what rises above it")
+            taken.weighed.add(op.operands[0])
+            Rewriter.replace_op(op, [], [op.operands[0]])
+        Rewriter.erase_op(weight)
+
+
+def _users(value: SSAValue) -> list[Operation]:
+    return [use.operation for use in value.uses]
 
 
 def _is_logarithm(op: Operation | Block) -> bool:
@@ -107,9 +157,10 @@ def _take_all_out(graph: CustomizedOp) -> bool:
     maxima = running_maxima(graph.body.block, graph.forloop_range)
     for maximum in maxima:
         message = _fail(maximum, "it does not cancel in all results")
-        for exponential in _take_out(maximum):
-            if isinstance(find_online_softmax(exponential, graph), str):
-                raise message
+        taken = _take_out(maximum)
+        matches = [find_online_softmax(exponential, graph) for exponential in taken.below]
+        if not matches or not all(map(taken.is_put_back, matches)):
+            raise message
     return bool(maxima)
 
 

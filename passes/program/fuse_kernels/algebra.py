@@ -47,7 +47,8 @@ def settled(writer: TileWriter, form: Form) -> SSAValue:
         if degree != 1:
             part = writer.apply("mul_scalar", part, constants=[float(degree)])
         tile = part if tile is None else writer.apply("add", tile, part)
-    assert tile is not None
+    if tile is None:
+        raise NotFusedError("nothing is left of the difference of maxima")
     return tile
 
 
@@ -251,6 +252,27 @@ def _late_sum(
     return Total(tile, power, plus)
 
 
+def _max(
+    writer: TileWriter, type_: Attribute, constants: Sequence[float], forms: Sequence[Form]
+) -> Form:
+    """A maximum over all iterations and another value is one that begins with that value.
+
+    What both have as summands leaves it: max(a + c, b + c) = max(a, b) + c.
+    """
+    if not _is_late(forms):
+        return _nonlinear(writer, "max", type_, constants, forms)
+    one, other = map(_total, forms)
+    if one.tile is not None:
+        one, other = other, one
+    rises = combined(one.plus, other.plus, -1)
+    if one.tile is not None or other.tile is None or other.power or [*rises.values()] != [1]:
+        return _nonlinear(writer, "max", type_, constants, forms)
+    (number,) = rises
+    largest = writer.maxima[number]
+    joined = largest._replace(others=(*largest.others, other.tile))
+    return Total(None, plus=combined({writer.number_of(joined): Fraction(1)}, other.plus))
+
+
 def _exp(
     writer: TileWriter, type_: Attribute, constants: Sequence[float], forms: Sequence[Form]
 ) -> Form:
@@ -397,6 +419,7 @@ RULES: dict[str, Rule] = {
     "mul": _mul,
     "div": _div,
     "mul_scalar": _mul_scalar,
+    "max": _max,
     "exp": _exp,
     "log": _log,
     "square": _square,

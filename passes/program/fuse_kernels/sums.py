@@ -32,6 +32,7 @@ from mugraph.passes.program.fuse_kernels.forms import (
     Total,
     Whole,
     combined,
+    nothing,
 )
 from mugraph.passes.program.fuse_kernels.indices import GroupIndices
 from mugraph.passes.program.fuse_kernels.writer import Maximum, TileWriter
@@ -375,8 +376,10 @@ def _summed(writer: TileWriter, form: Slices, dim: int, extent: int, type_: Attr
 def _largest(writer: TileWriter, form: Form, dim: int, *, looped: bool) -> Form:
     """A maximum: of the loop's tiles it is a number that may cancel later."""
     if looped:
-        writer.maxima.append(Maximum(in_the_loop(form, "a maximum"), dim))
-        return Total(None, plus={len(writer.maxima) - 1: Fraction(1)})
+        plus = form.plus if isinstance(form, Slices) else nothing()
+        terms = replace(form, plus=nothing()) if isinstance(form, Slices) else form
+        number = writer.number_of(Maximum(in_the_loop(terms, "a maximum"), dim))
+        return Total(None, plus=combined({number: Fraction(1)}, plus))
     match form:
         case Whole(tile):
             return Whole(writer.largest(tile, dim))

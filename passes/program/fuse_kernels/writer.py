@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import f32
@@ -23,6 +24,8 @@ class Maximum(NamedTuple):
 
     scores: SSAValue
     dim: int
+    others: tuple[SSAValue, ...] = ()
+    """What exists after the loop, and may be larger."""
 
 
 @dataclass
@@ -32,6 +35,12 @@ class TileWriter(KernelWriter):
     maxima: list[Maximum] = field(default_factory=list[Maximum])
     without_rule: list[str] = field(default_factory=list[str])
     """Functions behind which one of these does not cancel."""
+
+    def number_of(self, maximum: Maximum) -> int:
+        """The number of a maximum among these; equal ones have one number."""
+        if maximum not in self.maxima:
+            self.maxima.append(maximum)
+        return self.maxima.index(maximum)
 
     def first(self, op: Operation) -> SSAValue:
         """Appends an operator; its first result."""
@@ -118,9 +127,10 @@ class TileWriter(KernelWriter):
 
     def maximum(self, number: int) -> SSAValue:
         """One of the maxima, after the loop."""
-        scores, dim = self.maxima[number]
+        scores, dim, others = self.maxima[number]
         largest = self.largest(scores, dim)
-        return self.first(tb.ForloopAccumOp(tb.AccumulatorKind.MAX, largest, largest.type))
+        found = self.first(tb.ForloopAccumOp(tb.AccumulatorKind.MAX, largest, largest.type))
+        return reduce(lambda one, other: self.apply("max", one, other), others, found)
 
 
 def _with(tile: SSAValue, dim: int, extent: int, type_: Attribute | None = None) -> tb.STensorType:

@@ -190,3 +190,33 @@ func.func @used_as_both(%x: tensor<64x256xf16>) -> (tensor<8x8x256xf16>, tensor<
 // CHECK-NOT:      tb.gelu
 // CHECK:        %y = kn.reshape
 // CHECK-NEXT:   func.return %g, %y
+
+// -----
+
+// A number for each head takes part in the maximum and the sum: it joins both after the loop.
+func.func @sink(%q: tensor<2x64x64xf16>, %k: tensor<2x64x1024xf16>, %v: tensor<2x1024x64xf16>, %sink: tensor<2x1x1xf16>) -> tensor<2x64x64xf16> {
+  %s = kn.matmul %q, %k : (tensor<2x64x64xf16>, tensor<2x64x1024xf16>) -> tensor<2x64x1024xf16>
+  %largest = kn.reduction %s combine max dim 2 : tensor<2x64x1024xf16> -> tensor<2x64x1xf32>
+  %m = kn.max %largest, %sink : (tensor<2x64x1xf32>, tensor<2x1x1xf16>) -> tensor<2x64x1xf32>
+  %d = kn.sub %s, %m : (tensor<2x64x1024xf16>, tensor<2x64x1xf32>) -> tensor<2x64x1024xf32>
+  %e = kn.exp %d : tensor<2x64x1024xf32> -> tensor<2x64x1024xf16>
+  %sum = kn.reduction %e dim 2 : tensor<2x64x1024xf16> -> tensor<2x64x1xf32>
+  %ds = kn.sub %sink, %m : (tensor<2x1x1xf16>, tensor<2x64x1xf32>) -> tensor<2x64x1xf32>
+  %es = kn.exp %ds : tensor<2x64x1xf32> -> tensor<2x64x1xf32>
+  %t = kn.add %sum, %es : (tensor<2x64x1xf32>, tensor<2x64x1xf32>) -> tensor<2x64x1xf32>
+  %p = kn.matmul %e, %v : (tensor<2x64x1024xf16>, tensor<2x1024x64xf16>) -> tensor<2x64x64xf16>
+  %y = kn.div %p, %t : (tensor<2x64x64xf16>, tensor<2x64x1xf32>) -> tensor<2x64x64xf16>
+  func.return %y : tensor<2x64x64xf16>
+}
+// CHECK:      func.func @sink
+// CHECK-NEXT:   %y = kn.customized
+// CHECK:          %max, %fall = tb.reduction_max %s dim 2 from
+// CHECK-NEXT:     %largest = tb.forloop_accum max %max
+// CHECK-NEXT:     [[M:%.*]] = tb.max %largest, %sink_2
+// CHECK-NEXT:     [[FALL:%.*]] = tb.sub %largest, [[M]]
+// CHECK-NEXT:     %weight = tb.exp [[FALL]]
+// CHECK:          tb.mul {{.*}}, %weight
+// CHECK:          tb.sub %sink_2, [[M]]
+// CHECK:          tb.mul {{.*}}, %weight
+// CHECK-NOT:    kn.customized
+// CHECK:        func.return %y

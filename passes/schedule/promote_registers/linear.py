@@ -79,6 +79,11 @@ class Domain:
         """The extents of its values."""
         return shape_of(self.values[0].type)
 
+    def is_loaded(self) -> bool:
+        """Whether copies bring some of it: they deal it out, and no thread has all of a row's."""
+        copies = (op for op in self.operations if isinstance(op, sched.CopyOp))
+        return any(copy.destination in self.values for copy in copies)
+
     def rows(self) -> LinearRows | None:
         """The rows that it holds values of, where they are shared out evenly."""
         if self.rows_of is None:
@@ -120,12 +125,15 @@ def find_domains(uses: Uses) -> dict[SSAValue, Domain]:
     for op in operations:
         for domain in dict.fromkeys(of_value[v] for v in op.operands if v in of_value):
             domain.operations.append(op)
-    # What is reduced says first whose rows results are.
+    # What is reduced says first whose rows results are; others have to agree with that.
     for links in (reduction_links, broadcast_links):
         for op in operations:
             for value, whole, dim in links(op):
-                if value in of_value and whole in of_value:
-                    _link(of_value[value], of_value[whole], dim)
+                rows, own = of_value.get(value), of_value.get(whole)
+                if rows is None or own is None or rows is own or rows.rows_of is not None:
+                    continue
+                if links is reduction_links or not rows.is_loaded():
+                    rows.rows_of = (own, dim)
     return of_value
 
 
@@ -148,12 +156,6 @@ def broadcast_links(op: Operation) -> Iterator[Link]:
             broadcast = [dim for dim in range(len(shape)) if own[dim] != shape[dim]]
             if len(broadcast) == 1:
                 yield value, op.destination, broadcast[0]
-
-
-def _link(rows: Domain, whole: Domain, dim: int) -> None:
-    """Notes whose rows a domain holds; the first link counts, others have to agree with it."""
-    if rows is not whole and rows.rows_of is None:
-        rows.rows_of = (whole, dim)
 
 
 def choose_partition(
@@ -327,9 +329,7 @@ def _allows(
     if isinstance(op, sched.StoreOp):
         held = op.source in promoted
         return is_linear(op.source) and held and not epilogue_of(op).accumulates
-    if isinstance(op, sched.MaskOp):
-        return rows is None
-    if _adds_parts(op):
+    if isinstance(op, sched.MaskOp) or _adds_parts(op):
         return rows is None
     if isinstance(op, sched.MapOp):
         return _elementwise_allows(op, value, promoted, of_value)

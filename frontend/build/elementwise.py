@@ -366,7 +366,8 @@ def of_tensors(
     def call(first: Any, *args: P.args, **kwargs: P.kwargs) -> Any:
         x = next((each for each in (first, *args) if isinstance(each, Handle)), None)
         if x is None:
-            raise BuildError(f"{method.__name__}: {first!r} is no tensor of a graph")
+            hint = "; tensors are arguments of their own" if isinstance(first, list | tuple) else ""
+            raise BuildError(f"{method.__name__}: {first!r} is no tensor of a graph{hint}")
         if not hasattr(x.graph, method.__name__):
             raise BuildError(f"{method.__name__}: {x!r} is a tile; it takes whole tensors")
         return getattr(x.graph, method.__name__)(first, *args, **kwargs)

@@ -98,7 +98,7 @@ from mugraph.dialects.sched.types import (
     TileType,
     TokenType,
 )
-from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp
+from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp, warpgroup_products
 from mugraph.dialects.sched.warpgroup_wait import WarpgroupWaitOp
 
 Sched = Dialect(
@@ -241,4 +241,5 @@ __all__ = [
     "registers_of",
     "roles_of",
     "start_bytes",
+    "warpgroup_products",
 ]

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -477,3 +477,8 @@ def _moved(stream: Stream, offset: int) -> Stream:
 def is_of_warpgroups(atom: MmaAtom) -> bool:
     """Whether an instruction is one of warp groups, which reads a matrix from shared memory."""
     return "shared" in (atom.a_space, atom.b_space)
+
+
+def warpgroup_products(root: Operation) -> list[WarpgroupMmaOp]:
+    """The products of warp groups under an operation, in the order of the text."""
+    return [op for op in root.walk() if isinstance(op, WarpgroupMmaOp)]

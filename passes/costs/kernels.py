@@ -5,9 +5,9 @@ multiprocessor has under way, its tensor cores and other arithmetic, or one iter
 Before that it must be launched and have its first tiles; after it the last tile is still computed.
 
 Numbers without another source were fitted together to repartitions of the workloads of
-``benchmarks/h200`` and to saved µGraphs on an H200: ``benchmarks/h200/retile_model.py`` compares
-them with what was measured (``benchmarks/results/retile_model_h200.md``).  The estimate orders
-partitions of one kernel; microseconds are right to some tenths.
+``benchmarks/h200`` and to saved µGraphs on an H200; ``benchmarks/results/retile_model_h200.md``
+compares them with what was measured.  The estimate orders partitions of one kernel; microseconds
+are right to some tenths.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from mugraph.passes.targets import Target
 COPY_BYTES_A_CYCLE, BULK_BYTES_A_CYCLE = 36.0, 45.6
 """What a multiprocessor loads at most, by 16-byte copies of threads and by bulk copies.
 
-Fitted by ``benchmarks/h200/retile_model.py`` (``benchmarks/results/retile_model_h200.md``).
+Fitted to measured repartitions (``benchmarks/results/retile_model_h200.md``).
 """
 BULK_ROW_BYTES, COPY_ROW_BYTES = 128, 64
 """Bytes of a row that a bulk copy moves at a time, and that copies of threads should have."""

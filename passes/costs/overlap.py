@@ -6,7 +6,7 @@ IN_A_KERNEL, IN_AN_ITERATION = 10.7, 6.0
 """How little they are in each other's way: the power in which their times are added.
 
 The larger, the closer they come to taking what the longest of them takes.  What bounds a whole
-kernel, fitted by ``benchmarks/h200/retile_model.py``; and the products, copies and stages of one
+kernel (``benchmarks/results/retile_model_h200.md``); and the products, copies and stages of one
 iteration, fitted by ``benchmarks/h200/small_m_model.py``: with the power of kernels its differences
 are wrong by 1.02 µs instead of 0.88.
 """

@@ -202,6 +202,12 @@ def _is_plain(op: sched.CopyOp) -> bool:
     )
 
 
+def may_store_in_bulk(kernel: sched.KernelOp) -> bool:
+    """Whether :func:`choose_results` could take any result of a kernel."""
+    stores, goes_on = kernel.decided.stores, kernel.persistent_blocks is not None
+    return stores != "threads" and (stores == "tma" or goes_on or bool(roles_of(kernel)))
+
+
 def choose_results(
     results: Sequence[Result], stores: Stores | None, *, is_fed: bool, goes_on: bool = False
 ) -> list[int]:
@@ -422,8 +428,9 @@ class BulkStoresPass(ModulePass):
             if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
                 mine = [launch for launch in launches if launch.resolve() is kernel]
                 alignments = alignments_of(kernel, mine)
-                with tiles_by_registers(kernel):
-                    store_in_bulk(kernel, alignments, target)
+                if may_store_in_bulk(kernel):
+                    with tiles_by_registers(kernel):
+                        store_in_bulk(kernel, alignments, target)
                 if kernel.decided.stores == "tma":
                     for why in obstacles(kernel, alignments):
                         refuse(kernel, "stores", self.name, why, "leave stores free")

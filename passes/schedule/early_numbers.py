@@ -24,7 +24,7 @@ def find_late_numbers(kernel: sched.KernelOp) -> list[sched.LoadOp]:
     if phases is None:
         return []
     loop, epilogue = phases
-    products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    products = sched.warpgroup_products(loop)
     if not products or any(op.lhs_in_registers for op in products):
         return []
     return [

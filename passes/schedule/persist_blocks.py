@@ -50,7 +50,7 @@ def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> i
     loop, ends = phases
     if is_lowered(kernel):
         return "its rings are lowered; run --lower-rings after --persist-blocks"
-    products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    products = sched.warpgroup_products(loop)
     if not products or any(op.lhs_in_registers for op in products):
         return "its loop is not of products of warp groups that read shared memory"
     # Those that are promoted end in their iteration.

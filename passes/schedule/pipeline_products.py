@@ -159,7 +159,9 @@ class PipelineProductsPass(ModulePass):
         """Pipelines every kernel of the module."""
         target = target_named(self.arch)
         for kernel in op.body.block.ops:
-            if isinstance(kernel, sched.KernelOp) and not is_lowered(kernel):
+            if not isinstance(kernel, sched.KernelOp) or is_lowered(kernel):
+                continue
+            if sched.warpgroup_products(kernel):
                 with tiles_by_registers(kernel):
                     for found in tuple(find_pipelined_loops(kernel)):
                         pipeline_products(found)

@@ -81,7 +81,7 @@ def leave_registers_for_products(kernel: sched.KernelOp) -> None:
 
     ptxas compiles none that has more than threads start with.
     """
-    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    products = sched.warpgroup_products(kernel)
     most = max((op.atom.values_of_c for op in products), default=0) + WORKING_REGISTERS
     while (blocks := kernel.resident_blocks or 1) > 1 and kernel.registers_at_start < most:
         kernel.resident = IntegerAttr(blocks - 1, i64)

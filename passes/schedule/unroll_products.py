@@ -145,6 +145,8 @@ def _of_iteration(
 
 def unroll_products(kernel: sched.KernelOp, target: Target) -> None:
     """Rewrites a kernel's loops, where registers suffice for the sums of two products."""
+    if not sched.warpgroup_products(kernel):
+        return
     trial = kernel.clone()
     with tiles_by_registers(trial):
         found = tuple(find_promoted_loops(trial))

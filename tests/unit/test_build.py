@@ -292,6 +292,8 @@ def test_operators_and_functions_are_the_graph_s() -> None:
         _ = graph.new_input((2, 8, 8)) @ graph.new_input((3, 8, 8))
     with pytest.raises(mi.BuildError, match="exp: 3 is no tensor of a graph"):
         mi.exp(3)
+    with pytest.raises(mi.BuildError, match="a graph; tensors are arguments of their own"):
+        mi.concat([x, y], 1)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def epilogue_time(kernel: sched.KernelOp, target: Target) -> EpilogueTime | None
     if phases is None:
         return None
     loop, ends = phases
-    products = [op for op in loop.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    products = sched.warpgroup_products(loop)
     warps = sched.enclosing_threads(loop) // WARP
     if not products or not target.multiplies_in_warpgroups:
         return None

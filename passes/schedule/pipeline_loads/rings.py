@@ -63,7 +63,7 @@ def kept_stages(kernel: sched.KernelOp) -> dict[sched.ChannelOp, int]:
     Products of few rows end long before the next tile is there, and keep no stage from it.
     """
     channels = [op for op in kernel.body.block.ops if isinstance(op, sched.ChannelOp)]
-    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    products = sched.warpgroup_products(kernel)
     stay_behind = any(not op.atom.swaps_operands for op in products)
     kept = dict.fromkeys(channels, int(stay_behind))
     for found in find_chained_loops(kernel):

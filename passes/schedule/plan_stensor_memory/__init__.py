@@ -157,7 +157,7 @@ def blocks_that_share(kernel: sched.KernelOp, smem: int, target: Target, threads
     threads = threads or kernel.threads
     blocks = target.resident_blocks(grid, threads, smem, wanted)
     by_memory = target.resident_blocks(grid, threads, smem, 1)
-    products = [op for op in kernel.walk() if isinstance(op, sched.WarpgroupMmaOp)]
+    products = sched.warpgroup_products(kernel)
     if not all(op.atom.swaps_operands for op in products):
         return blocks
     while blocks < by_memory:

@@ -216,7 +216,8 @@ def chosen_layouts(root: Operation) -> dict[SSAValue, AnyLayout]:
 def plan_swizzle(root: Operation) -> None:
     """Chooses and writes the layout of every shared-memory value under ``root``."""
     for value, layout in chosen_layouts(root).items():
-        Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
+        if (planned := with_layout(value.type, layout)) != value.type:
+            Rewriter.replace_value_with_new_type(value, planned)
 
 
 @dataclass(frozen=True)

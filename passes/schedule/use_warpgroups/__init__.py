@@ -15,6 +15,7 @@ from mugraph.passes.schedule.use_warpgroups.chains import (
     find_chains,
     is_faster,
     multiply_by_groups,
+    products_of_groups,
     use_warpgroups,
 )
 from mugraph.passes.schedule.use_warpgroups.narrow import convert_by_groups
@@ -44,7 +45,7 @@ class UseWarpgroupsPass(ModulePass):
         """Changes every kernel of the module where the target has such products."""
         target = target_named(self.arch)
         for kernel in unplanned_kernels(op):
-            if target.multiplies_in_warpgroups:
+            if target.multiplies_in_warpgroups and any(products_of_groups(kernel)):
                 with tiles_by_registers(kernel):
                     multiply_by_groups(kernel, target)
                     convert_by_groups(kernel, target)

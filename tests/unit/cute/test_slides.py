@@ -24,7 +24,6 @@ from mugraph.dialects.cute import (
 )
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.int_tuple import product_each
-from mugraph.dialects.cute.loops import Loop, loop_nest_layout
 from mugraph.dialects.cute.tensor import make_counting_tensor, make_tensor
 from mugraph.dialects.cute.tiled import TiledMma
 
@@ -49,17 +48,7 @@ def tv_rows(layout: Layout[int], shape: tuple[int, int], thr_id: Layout[int]) ->
     return [" ".join(line) for line in cells]
 
 
-# --- loops, layouts, coordinates ---
-
-
-def test_loop_philosophy() -> None:
-    layout, offset = loop_nest_layout([Loop(2, 50, 3, inclusive=True)], [7], 5)
-    assert (str(layout), offset) == ("17:21", 19)
-    loops = [Loop(4, 20, 5, inclusive=True), Loop(3, 43, 2)]
-    layout, offset = loop_nest_layout(loops, [10, -1], 1)
-    assert (str(layout), offset) == ("(4,20):(50,-2)", 38)
-    touched = [10 * i - j + 1 for j in range(3, 43, 2) for i in range(4, 21, 5)]
-    assert [offset + layout(point) for point in range(80)] == touched
+# --- layouts, coordinates ---
 
 
 @pytest.mark.parametrize(

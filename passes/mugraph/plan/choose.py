@@ -262,7 +262,8 @@ def streams_long(shape: KernelShape, target: Target) -> bool:
     Source: ``benchmarks/results/h200_plans.md``, of two kernels.
     """
     time = estimate(shape, target)
-    once = shape.iterations == 1 and not shape.loop.products
+    products = shape.loop.products or shape.after.products
+    once = shape.iterations == 1 and not products
     return once and time is not None and time > LAUNCHES_LONG * LAUNCH_NS
 
 

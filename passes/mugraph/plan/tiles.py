@@ -71,6 +71,15 @@ FEWEST_SUMS = 128
 """A block that combines parts has as many sums."""
 OPERATORS_OF_COMBINATION = 3
 """On each part: a product with its weight, the accumulator, and its rescaling."""
+PART_NS = 60.0
+"""What each further part of a sum that blocks divide costs besides: the kernel that adds the parts
+up loads one after another.  Parts of chains, such as attention, have none of that: no pair that was
+timed decides it for them.
+
+Chosen by ``python -m benchmarks.programs.pairs`` from programs with and without a fusion.  Plans of
+single products on an H200 say about the same: 64 x 1280 x 1280 took 5.6 us in four parts and 4.1
+whole, 37 x 768 x 3072 6.3 in eight parts and 5.2 in four.
+"""
 WORTHWHILE = 0.97
 """The present partition stays where no other takes so little of its time."""
 WITHOUT_PADDING = 1.4
@@ -117,7 +126,10 @@ class Division(NamedTuple):
         time = estimate(first, target)
         results = whole.blocks, sums, self.split, whole.stored_bytes
         second = combination_time(*results, target, whole.after, self.whole.shared_sums)
-        return None if time is None or second is None else time + second - OVERLAP_NS
+        if time is None or second is None:
+            return None
+        parts = 0.0 if whole.loop.chained else PART_NS * (self.split - 1)
+        return time + second - OVERLAP_NS + parts
 
 
 class _Bounded(NamedTuple):
@@ -276,7 +288,7 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)
-    if not fastest.keeps_busy(target) and not _is_bound_within(space, fastest, target):
+    if not fastest.keeps_busy(target) and _waits_for_memory(space, fastest, target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
         choices = busy or choices
@@ -319,19 +331,15 @@ def _of_fewest_turns(
     return [choice for turns, choice in alike if turns == fewest]
 
 
-def _is_bound_within(space: TileSpace, choice: TileChoice, target: Target) -> bool:
-    """Whether tensor cores work, or copies go on, for most of its time: it waits for no memory.
+def _waits_for_memory(space: TileSpace, choice: TileChoice, target: Target) -> bool:
+    """Whether device memory takes most of its time, and longer than tensor cores do.
 
-    512 x 768 x 2304 with a bias took 6.4 us on an H200 by 96 blocks, and 8.9 by 128.
+    Elsewhere more blocks only load more: 8 x 768 x 768 took 1.9 us on an H200 by 48 blocks and 2.3
+    by 192, 512 x 768 x 2304 with a bias 6.4 by 96 and 8.9 by 128.
     """
     shape = shape_under(space, choice.partition).divided(choice.split)
-    copies = math.ceil(shape.blocks / target.multiprocessors) * shape.copy_cycles(
-        bulk=shape.prefers_bulk(target)
-    )
-    copied = copies / target.clock_ghz
-    moved = shape.loading.tensor_bytes + shape.blocks * shape.stored_bytes
-    within = max(shape.product_ns(target), copied if copied > device_ns(moved, target) else 0.0)
-    return within > choice.time / 2
+    moved = device_ns(shape.loading.tensor_bytes + shape.blocks * shape.stored_bytes, target)
+    return moved > max(shape.product_ns(target), choice.time / 2)
 
 
 def _at_all_lengths(

@@ -178,15 +178,11 @@ WORTH_A_KERNEL = 0.9
 UNALIGNED = {VECTOR_BYTES: 1.0, 8: 3.2, 4: 6.0, 2: 6.0}
 """How much longer it takes by the bytes of which all rows are a multiple: 512 x 4096 x 4096 took 23
 us on an H200, 75 with rows of 4100 and 135 to 150 of 4097 elements.  4 bytes were not measured."""
-HIDDEN_NS, PART_NS = 150.0, 60.0
-"""What a kernel's launch costs less between others, by programmatic dependent launch, and what each
-further part of a sum that blocks divide costs more than ``--plan`` estimates: the kernel that adds
-the parts up loads one after another.  Sums below a running maximum have none of that: no pair that
-was timed decides it for them.
+HIDDEN_NS = 150.0
+"""What a kernel's launch costs less between others, by programmatic dependent launch.
 
-The first is less than ``OVERLAP_NS``: a kernel that loads what the one before it stores waits for
-it.  Both are fitted by ``python -m benchmarks.programs.pairs`` to programs with and without a
-fusion.
+It is less than ``OVERLAP_NS``: a kernel that loads what the one before it stores waits for it.
+Fitted by ``python -m benchmarks.programs.pairs`` to programs with and without a fusion.
 """
 
 
@@ -334,8 +330,7 @@ def _time_as_it_lies(graph: CustomizedOp, target: Target, plan: Plan | None = No
         fits = estimate(shape_under(space, partition_of(space)), target) is not None
         if not fits or (choice.split > 1 and not space.products):
             require_cuttable_alone(graph, tiles_of(space, choice))
-        rescales = any(isinstance(op, tb.ForloopAccumRescaleOp) for op in graph.body.block.ops)
-        return choice.time if rescales else choice.time + PART_NS * (choice.split - 1)
+        return choice.time
     except RetileError:
         space = find_dimensions(graph)
         time = estimate(shape_under(space, partition_of(space)), target)

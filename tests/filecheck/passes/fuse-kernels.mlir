@@ -156,7 +156,7 @@ func.func @narrow(%x: tensor<64x256xf8E5M2>, %w: tensor<256x96xf8E5M2>) -> tenso
 }
 // CHECK:      func.func @narrow
 // CHECK-NEXT:   kn.customized
-// CHECK:          [[SUMS:%.*]] = tb.forloop_accum none {{.*}} -> !tb.stensor<64x48xf32>
+// CHECK:          [[SUMS:%.*]] = tb.matmul {{.*}} -> !tb.stensor<64x48xf32>
 // CHECK:          tb.cast [[SUMS]] : !tb.stensor<64x48xf32> -> !tb.stensor<64x48xf8E5M2>
 
 // -----

@@ -407,17 +407,17 @@ def test_blocks_of_a_grid_that_a_call_cuts_alternate_consumers() -> None:
         for step in compile_pipeline("sm_90a", plan)
     ]
     graph = mi.new_kernel_graph("gated_mlp")
-    x = graph.new_input((rows(()), 128), name="x")
-    gate, up = (graph.new_input((128, 128), name=name) for name in ("gate", "up"))
+    x = graph.new_input((rows(()), 512), name="x")
+    gate, up = (graph.new_input((512, 128), name=name) for name in ("gate", "up"))
     graph.mark_output(mi.silu(x @ gate) * (x @ up))
     module = graph.module()
     PassPipeline(tuple(steps)).apply(make_context(), module)
     assert "persistent 2" in str(module) and "ping_pong 1" in str(module)
-    weights = [(RANDOM.standard_normal((128, 128)) * 0.2).astype(np.float16) for _ in range(2)]
+    weights = [(RANDOM.standard_normal((512, 128)) * 0.1).astype(np.float16) for _ in range(2)]
 
     def check(kernel: CudaModule) -> None:
         for size in (1, 64, 65, 150):
-            x = (np.random.default_rng(size).standard_normal((size, 128)) * 0.2).astype(np.float16)
+            x = (np.random.default_rng(size).standard_normal((size, 512)) * 0.2).astype(np.float16)
             inputs = [x, *weights]
             (result,) = kernel.run(inputs)
             expected = numpy_gate(*(array.astype(np.float64) for array in inputs))

@@ -1,4 +1,4 @@
-"""What a launch between others and further parts of a sum take, fitted to programs in two forms.
+"""What a launch between others and further parts of a sum take, by programs timed in two forms.
 
     python -m benchmarks.programs.pairs benchmarks/results/fused_pairs_h200.json
 
@@ -63,7 +63,7 @@ def best(pairs: Sequence[tuple[Form, Form]]) -> list[tuple[int, int]]:
 
 
 def main() -> None:
-    """Prints the numbers that lose least, and what those of the fusion lose."""
+    """Prints the numbers that lose least, and what those lose that plan and fusion take."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("record", type=Path, help="a JSON file of programs in two forms")
     pairs = measured(parser.parse_args().record)

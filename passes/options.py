@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import type_repr
 
@@ -32,6 +34,18 @@ def require_natural(number: int, option: str) -> None:
     """Raises ``PassFailedException`` at a number below 0, of an option for which 0 is no number."""
     if number < 0:
         raise PassFailedException(f"{option} of {number} cannot be; write 1 or more, or leave it")
+
+
+def options_in_words(kind: type[ModulePass]) -> list[tuple[str, str]]:
+    """The options of a pass as users write them, and the values that each takes."""
+    types = get_type_hints(kind)
+    found: list[tuple[str, str]] = []
+    for field in dataclasses.fields(kind):
+        default = field.default
+        shown = str(default).lower() if isinstance(default, bool) else default
+        said = "" if default in (dataclasses.MISSING, None, "") else f" (default {shown})"
+        found.append((field.name.replace("_", "-"), values_in_words(types[field.name]) + said))
+    return found
 
 
 _WORDS_OF_TYPES = {

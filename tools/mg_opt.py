@@ -21,7 +21,6 @@ from typing import IO, Any, ClassVar, NoReturn, cast, get_type_hints
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, parse_pipeline, parse_spec
-from xdsl.utils.hints import type_repr
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
@@ -160,7 +159,7 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
     required = kind.required_fields()
     for name, field in fields.items():
         if field.name in required and name not in given:
-            raise ToolError(f"{what} needs its option {name!r} ({type_repr(types[field.name])}).")
+            raise ToolError(f"{what} needs its option {name!r} ({_in_words(types[field.name])}).")
     for name, value in given.items():
         # One option at a time, beside the required ones, to know which one is wrong.
         one = {name: value} | {n: v for n, v in given.items() if fields[n].name in required}
@@ -189,27 +188,15 @@ def _suggestion(name: str, known: Collection[str]) -> str:
     return f" (is {close[0]!r} meant?)" if close else ""
 
 
-def _summary(load: Callable[[], type[ModulePass]]) -> tuple[str, list[str]]:
-    """The first sentence of a pass's docstring, and its options as ``name: type = default``."""
-    kind = load()
-    options: list[str] = []
-    for field in dataclasses.fields(kind):
-        default = ""
-        if field.default is not dataclasses.MISSING:
-            shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
-            default = f" = {shown}"
-        type_ = type_repr(get_type_hints(kind)[field.name])
-        options.append(f"{field.name.replace('_', '-')}: {type_}{default}")
-    lines = (kind.__doc__ or "").strip().splitlines()
-    return (lines[0] if lines else ""), options
-
-
 def _pass_help() -> str:
+    from mugraph.passes.options import options_in_words
+
     lines = ["mugraph's passes, each a flag of its own, run in the order given:", ""]
     for name in PASSES:
-        summary, options = _summary(multiverse().all_passes[name])
+        kind = multiverse().all_passes[name]()
+        summary = (kind.__doc__ or "").strip().partition("\n")[0]
         lines += [f"  --{name}", f"      {summary}"]
-        lines += [f"      {option}" for option in options]
+        lines += [f"      {option}: {values}" for option, values in options_in_words(kind)]
     lines += [
         "",
         'Options of a pass follow an equals sign: --transpile="arch=sm_90a".',

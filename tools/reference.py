@@ -7,7 +7,6 @@ test checks that they are what is generated.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import inspect
 import re
 import sys
@@ -19,6 +18,7 @@ from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass
 
+from mugraph.passes.options import options_in_words
 from mugraph.tools.universe import DIALECTS, PASSES
 
 
@@ -108,14 +108,9 @@ def passes_page() -> str:
         if not (isinstance(pass_, type) and issubclass(pass_, ModulePass)):
             raise TypeError(f"{place} is not a pass")
         lines += [f"## `--{name}`", "", _docstring(pass_), ""]
-        for option in dataclasses.fields(pass_):
-            default = (
-                ""
-                if option.default is dataclasses.MISSING
-                else f", `{option.default!r}` if not given"
-            )
-            lines.append(f"- option `{option.name.replace('_', '-')}`: {option.type}{default}")
-        if dataclasses.fields(pass_):
+        options = options_in_words(pass_)
+        lines += [f"- option `{option}`: {values}" for option, values in options]
+        if options:
             lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 

@@ -21,6 +21,7 @@ from mugraph.passes.mugraph.known_plans.database import (
     Entry,
     PlanDatabase,
     PlanDatabaseWarning,
+    measured_gpus,
     measured_plans,
     plan_text,
 )
@@ -124,6 +125,10 @@ class UsePlansPass(ModulePass):
             database = self._own().over(measured_plans(gpu))
         except UserError as error:
             raise PassFailedException(f"--{self.name}: {error}") from error
+        if self.gpu and gpu not in database.gpus:
+            others = ", ".join(sorted(database.gpus | measured_gpus()))
+            text = f"there are no measured plans for gpu={gpu}; there are some for {others}"
+            print(f"--{self.name}: note: {text}", file=sys.stderr)
         for graph in use_plans(op, database, gpu, target):
             if self.remarks:
                 text = f"its plan <{plan_text(graph.decided)}> was measured on {gpu}"

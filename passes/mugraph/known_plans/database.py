@@ -149,6 +149,11 @@ class PlanDatabase:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def gpus(self) -> set[str]:
+        """The GPUs that kernels were measured on."""
+        return {gpu for _, gpu in self._entries}
+
     def add(self, entry: Entry) -> None:
         """Adds an entry; of two for the same kernel the one that gained more stays."""
         key = entry.structure, entry.gpu
@@ -230,3 +235,8 @@ class PlanDatabase:
 def measured_plans(gpu: str) -> PlanDatabase:
     """What comes with mugraph of a GPU; nothing where nothing was measured on it."""
     return PlanDatabase.read(MEASURED / f"{gpu}.jsonl")
+
+
+def measured_gpus() -> set[str]:
+    """The GPUs of which plans come with mugraph."""
+    return {path.stem for path in MEASURED.glob("*.jsonl")}

@@ -3,6 +3,10 @@
 // RUN: echo "{}" > %t
 // RUN: mg-opt --use-plans="database=%t" %s 2>&1 | filecheck %s
 
+// A GPU of which nothing is known is said, with those that are.
+// RUN: mg-opt --use-plans="gpu=h20o" %s 2>&1 | filecheck %s --check-prefix TYPO
+// TYPO: --use-plans: note: there are no measured plans for gpu=h20o; there are some for h200
+
 // NONE: error: --use-plans: there is no file {{.*}}-none; write database=FILE with one that mg-tune wrote
 
 // CHECK: line 1, is ignored: it was edited: its check is not that of its contents; mg-tune makes it anew

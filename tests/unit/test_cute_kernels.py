@@ -19,6 +19,7 @@ from mugraph import cute
 from mugraph.cute import _
 from mugraph.dialects.te import BarrierOp, KernelOp, WaitOp
 from mugraph.errors import UserError
+from mugraph.passes.schedule.report_memory_access import ReportMemoryAccessPass
 from mugraph.passes.texpr.analysis.access_costs import texpr_access_costs
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.reading import make_context
@@ -61,6 +62,12 @@ def transposition(m: int, n: int) -> tuple[cute.Launch, list[Array], Array]:
     return example("transpose").launch(a, b), [a, b], a.T
 
 
+def row_sums(layout: str) -> tuple[cute.Launch, list[Array], Array]:
+    module = example("swizzle")
+    x, sums = draw((256, 64), np.float16), np.zeros(256, np.float16)
+    return module.launch(x, sums, getattr(module, layout)), [x, sums], x.sum(1, np.float64)
+
+
 def product(
     name: str, m: int, n: int, k: int, dtype: Any, order: Any = "C", **options: Any
 ) -> tuple[cute.Launch, list[Array], Array]:
@@ -88,13 +95,15 @@ PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
     lambda: product("gemm_sm80", 64, 64, 96, np.float16, tiler=(64, 64, 32), warps=(2, 2)),
     lambda: product("gemm_sm90", 256, 128, 320, np.float16, tiler=(128, 64, 64), stages=2),
     lambda: product("gemm_sm90", 100, 520, 200, np.float16, tiler=(64, 256, 128), stages=2),
+    lambda: row_sums("SWIZZLED"),
+    lambda: row_sums("PLAIN"),
 ]
 """Examples at some sizes, several steps, and extents that no tile divides."""
 
 
 def test_examples_are_short() -> None:
     """At most 40 lines, 120 where they are products."""
-    others = {"elementwise_add.py", "transpose.py"}
+    others = {"elementwise_add.py", "transpose.py", "swizzle.py"}
     for file in EXAMPLES.glob("*.py"):
         assert len(file.read_text().splitlines()) <= (40 if file.name in others else 120), file
 
@@ -238,6 +247,20 @@ def test_bank_conflicts_are_counted_and_named() -> None:
         kernel_of(example("gemm_sm80").launch(a, b, a, (128, 128, 64), 2, (2, 2)))
     )
     assert all(cost.excess == 0 for cost in costs if cost.in_shared_memory)
+
+
+def test_a_swizzle_saves_wavefronts(capsys: pytest.CaptureFixture[str]) -> None:
+    """By ``--report-memory-access``: those of the line that reads rows, with it and without."""
+    module = example("swizzle")
+    line = line_of(module.row_sums.function, "tile[thread, _], row")
+    x, sums = (cute.make_fake_tensor("f16", shape) for shape in ((256, 64), (256,)))
+    for layout, wavefronts in ((module.SWIZZLED, 128), (module.PLAIN, 1024)):
+        recorded = module.launch(x, sums, layout).trace()
+        ReportMemoryAccessPass().apply(make_context(), recorded)
+        rows = [row for row in capsys.readouterr().err.splitlines() if "%tile" in row]
+        assert "st.shared.b128  32     128 wavefronts" in rows[0]
+        assert f"ld.shared.b128  32     {wavefronts} wavefronts" in rows[1]
+        assert f"swizzle.py:{line}:" in rows[1]
 
 
 # --- what is refused ---

@@ -362,6 +362,22 @@ class Runner:
         self._copies.uncommitted.append(land)
 
     @_run.register
+    def _(self, op: te.CopyAsyncOrZeroOp, batch: Batch) -> None:
+        read, write = op.touches()
+        target = self.places(op, write, batch)
+        chosen = chosen_by(op, batch)
+        source = None if chosen is None else self.places(op, read, chosen)
+        target.storage.written[target.rows, target.numbers] = False
+
+        def land() -> None:
+            values = np.zeros(target.numbers.shape, target.storage.elements.dtype)
+            if chosen is not None and source is not None:
+                values[chosen.parents] = self.read(op, op.source, source, chosen)
+            target.write(values)
+
+        self._copies.uncommitted.append(land)
+
+    @_run.register
     def _(self, op: te.CommitOp, batch: Batch) -> None:
         self._copies.commit()
 

@@ -54,11 +54,6 @@ def gemm_predicated(a, b, c, tiler, stages, mma, load_a, load_b, stored, views=a
             to = target[_, _, _, step % stages] if held is None else held
             cute.copy_if(exists[_, _, _, step], load, source[_, _, _, step], to)
 
-    def land(step):
-        for _load, _source, _exists, held, target in moves:
-            if held is not None:
-                cute.copy(held, target[_, _, _, step % stages])
-
     product = mma.get_slice(thread)
     ra, rb = (
         cute.make_fragment_like(part)
@@ -76,9 +71,11 @@ def gemm_predicated(a, b, c, tiler, stages, mma, load_a, load_b, stored, views=a
     for step in range(ahead):
         with cute.when(step < steps):
             send(step)
-            land(step)
         cute.arch.cp_async_commit_group()
     for k in cute.dynamic_range(steps):
+        for _load, _source, _exists, held, target in moves:
+            if held is not None:
+                cute.copy(held, target[_, _, _, k % stages])
         cute.arch.cp_async_wait_group(ahead - 1)
         cute.arch.sync_threads()  # tiles are there, and those before have been read
         with cute.when(k + ahead < steps):
@@ -90,8 +87,6 @@ def gemm_predicated(a, b, c, tiler, stages, mma, load_a, load_b, stored, views=a
                 source, target = mine.partition_S(shared), mine.retile_D(held)
                 cute.copy(load, source[_, _, block, k % stages], target[_, _, block])
             cute.gemm(mma, ra[_, _, block], rb[_, _, block], sums)
-        with cute.when(k + ahead < steps):
-            land(k + ahead)
     exists = cute.transform(at[(0, _), _, _] if stored == 2 else at, exists_in(shapes[2]))
     cute.copy_if(exists, sums, result)
 

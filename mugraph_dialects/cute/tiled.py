@@ -192,6 +192,12 @@ class TiledMma(_Fragments, Shown):
         keep = Layout((self.threads, 1), (1, 0))
         return composition(keep, right_inverse(whole))
 
+    def call(self, *tensors: Tensor) -> None:
+        """``call(A, B, C)`` or ``call(D, A, B, C)``: one instruction on a thread's values (V)."""
+        from mugraph.dialects.cute.algorithms import call_mma
+
+        call_mma(self, *tensors)
+
     def _partition_shape(self, operand: str, shape: IntTuple) -> IntTuple:
         return self.get_slice(0).partition(operand, make_counting_tensor(Layout(shape))).shape
 

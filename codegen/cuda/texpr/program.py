@@ -304,19 +304,13 @@ class TexprPrinter:
         self.writer.line(f"mugraph::te::copy<{op.width}>({target}, {source});")
 
     @print.register
-    def _(self, op: te.CopyAsyncOp) -> None:
-        self.writer.line(f"mugraph::te::copy_async<{op.elements}>({self.ends(op)});")
-
-    @print.register
-    def _(self, op: te.CopyAsyncOrZeroOp) -> None:
-        call = f"mugraph::te::copy_async_or_zero<{op.elements}>"
-        self.writer.line(f"{call}({self.ends(op)}, {self.holds(op)});")
-
-    def ends(self, op: te.AsyncCopy) -> str:
-        """Where a copy goes, and where it comes from."""
+    def _(self, op: te.AsyncCopy) -> None:
         source = self.element(op.source, op.source_map.data.results, list(op.source_indices))
         target = self.element(op.target, op.target_map.data.results, list(op.target_indices))
-        return f"&{target}, &{source}"
+        name, given = op.name.removeprefix("te."), f"&{target}, &{source}"
+        if isinstance(op, te.Conditional):
+            given += f", {self.holds(op)}"
+        self.writer.line(f"mugraph::te::{name}<{op.elements}>({given});")
 
     @print.register
     def _(self, op: te.CommitOp) -> None:

@@ -351,28 +351,19 @@ class Runner:
         places.write(self.read(op, op.registers, registers, batch))
 
     @_run.register
-    def _(self, op: te.CopyAsyncOp, batch: Batch) -> None:
-        source, target = self._all_touched(op, batch)
-        # Between now and the wait the target holds nothing.
-        target.storage.written[target.rows, target.numbers] = False
-
-        def land() -> None:
-            target.write(self.read(op, op.source, source, batch))
-
-        self._copies.uncommitted.append(land)
-
-    @_run.register
-    def _(self, op: te.CopyAsyncOrZeroOp, batch: Batch) -> None:
+    def _(self, op: te.AsyncCopy, batch: Batch) -> None:
         read, write = op.touches()
         target = self.places(op, write, batch)
-        chosen = chosen_by(op, batch)
+        chosen = Batch(batch.count, batch) if read.only is None else chosen_by(read.only, batch)
         source = None if chosen is None else self.places(op, read, chosen)
+        # Between now and the wait the target holds nothing.
         target.storage.written[target.rows, target.numbers] = False
 
         def land() -> None:
             values = np.zeros(target.numbers.shape, target.storage.elements.dtype)
             if chosen is not None and source is not None:
-                values[chosen.parents] = self.read(op, op.source, source, chosen)
+                rows = slice(None) if chosen.parents is None else chosen.parents
+                values[rows] = self.read(op, op.source, source, chosen)
             target.write(values)
 
         self._copies.uncommitted.append(land)

@@ -188,7 +188,7 @@ def test_views_of_all_threads_get_registers_for_each() -> None:
     assert sums.dtype == np.float32
     for part, fragment in zip(parts, held, strict=True):
         copy(part, fragment)
-    call_mma(mma, sums[_, 0, 0], held[0][_, 0, 0], held[1][_, 0, 0], sums[_, 0, 0])
+    mma.call(sums[_, 0, 0], held[0][_, 0, 0], held[1][_, 0, 0], sums[_, 0, 0])
     copy(sums, result)
     np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
 

@@ -311,6 +311,30 @@ def test_a_copy_that_nobody_waits_for_is_reported() -> None:
         assert all("gemm_sm80.py:" in finding.message for finding in findings)
 
 
+@pytest.mark.parametrize(
+    ("text", "shapes", "copies"),
+    [
+        ("makl,nkl->amn", ((10, 3, 5, 64), (64, 5, 64), (3, 10, 64)), "te.bulk_load"),
+        ("abmkl,nkl->abmn", ((2, 2, 3, 5, 64), (64, 5, 64), (2, 2, 3, 64)), "te.bulk_load"),
+        (
+            "abcmkl,nkl->abcmn",  # a tensor map has five dimensions
+            ((2, 2, 2, 3, 5, 64), (64, 5, 64), (2, 2, 2, 3, 64)),
+            "te.copy_async_or_zero",
+        ),
+        ("mkl,nkl->mn", ((10, 5, 12), (64, 5, 12), (10, 64)), "te.copy_async_or_zero"),
+        ("mkl,nkl->mn", ((10, 5, 3), (64, 5, 3), (10, 64)), "te.view %a"),
+    ],
+)
+def test_tensors_of_several_modes_come_by_tma_or_by_threads(
+    text: str, shapes: tuple[tuple[int, ...], ...], copies: str
+) -> None:
+    """By TMA where boxes say it, else by ``cp.async``, else by element."""
+    tensors = [cute.make_fake_tensor("f16", shape) for shape in shapes]
+    recorded = str(example("contraction").launch(text, *tensors, (64, 64), 2, 1).trace())
+    ways = ("te.bulk_load", "te.copy_async_or_zero", "te.view %a")
+    assert [way for way in ways if way in recorded] == [copies]
+
+
 def test_bank_conflicts_are_counted_and_named() -> None:
     module = example("transpose")
     tensors = [cute.make_fake_tensor("f32", (64, 64))] * 2

@@ -194,6 +194,10 @@ def _sum(a: Any, b: Any) -> Any:
     return a + b
 
 
+def _sums(a: Any) -> Any:
+    return a.sum(1)
+
+
 def _transpose(a: Any) -> Any:
     return a.mT.contiguous()
 
@@ -220,10 +224,12 @@ def _of_weights(m: Any) -> list[tuple[Any, ...]]:
     return _of_product(m, SIDE, SIDE)
 
 
+SWIZZLES = {"": {}, "without a swizzle": {"layout": cute.Layout((128, 64), (64, 1))}}
 SGEMM: Shapes = [_columns(512, 256), _columns(384, 256), ((512, 384), None)]
 CASES = [
     Example("elementwise_add", "f32", [((1000, 516), None)] * 3, _sum),
     Example("transpose", "f32", [((1000, 516), None), ((516, 1000), None)], _transpose),
+    Example("swizzle", "f16", [((1 << 20, 64), None), ((1 << 20,), None)], _sums, {}, SWIZZLES),
     Example("sgemm_1", "f32", SGEMM, _product, {"tiler": (128, 128, 8)}),
     Example("sgemm_2", "f32", SGEMM, _product),
     Example("gemm_sm80", "f16", _rows(1024, 512, 768), _product),

@@ -20,7 +20,7 @@ from mugraph.cute import arch, math, nvgpu, warpgroup
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
-from mugraph.cute.math import ReductionOp
+from mugraph.cute.math import ReductionOp, full_like, where
 from mugraph.cute.numbers import size_in_bytes
 from mugraph.cute.nvgpu import (
     make_copy_atom,
@@ -87,6 +87,7 @@ __all__ = [
     "dynamic_range",
     "elem_less",
     "fill",
+    "full_like",
     "gemm",
     "kernel",
     "local_partition",
@@ -120,5 +121,6 @@ __all__ = [
     "umma_atom",
     "warpgroup",
     "when",
+    "where",
 ]
 __all__ += [*algebra.__all__, *operations.__all__]

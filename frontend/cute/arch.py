@@ -63,6 +63,11 @@ def warp_idx() -> Any:
     return kernel_machine("warp_idx").thread // WARP
 
 
+def make_warp_uniform(value: Any) -> Any:
+    """The value, which is the same for all threads of a warp: expressions say so themselves."""
+    return value
+
+
 def lane_idx() -> Any:
     """The thread's number in its warp."""
     return kernel_machine("lane_idx").thread % WARP

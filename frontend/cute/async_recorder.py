@@ -104,6 +104,11 @@ class AsyncRecorder:
 
     def copy_box(self, tma: TmaCopy, source: Tensor, target: Tensor) -> None:
         """Sends the boxes of a tile between device and shared memory."""
+        if tma.atom.name == "SM90_TMA_LOAD_MULTICAST":
+            raise KernelError(
+                f"copy: {tma.atom.name} sends to the blocks of a cluster, which kernels do not "
+                "have; use SM90_TMA_LOAD"
+            )
         device, shared = (target, source) if tma.is_store else (source, target)
         spaces = [engine_of(side, "copy").space for side in (device, shared)]
         if spaces != [te.Space.GLOBAL, te.Space.SHARED]:

@@ -21,7 +21,7 @@ def require_copy(atom: CopyAtom | None) -> None:
     """Raises KernelError for a copy of one thread that kernels do not have."""
     if atom is None or atom.threads > 1 or atom.name.startswith("UniversalCopy"):
         return
-    if not is_async(atom) or "ZFILL" in atom.name:
+    if not is_async(atom):
         raise KernelError(
             f"kernels copy by ordinary instructions, cp.async and ldmatrix, not by {atom.name}"
         )

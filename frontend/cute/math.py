@@ -83,6 +83,15 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     return _function("select", np.where, condition, x, y)
 
 
+def full_like(values: Values, number: Any) -> Values:
+    """As many values, all of them the number."""
+
+    def of(_value: Any) -> Any:
+        return number
+
+    return Values.each(of, values)
+
+
 class ReductionOp:
     """What combines the elements of a vector: ``a.load().reduce(ReductionOp.MAX, 0.0)``."""
 

@@ -223,14 +223,15 @@ class RecordedEngine:
         indices = cast("list[Numeric]", index if isinstance(index, list) else [index])
         shape = self.type.get_shape()
         extents = shape if len(indices) == len(shape) else (self.type.elements,)
-        for number, extent in zip(indices, (*extents[:-1], extents[-1] - width + 1), strict=True):
+        widths = (*(1 for _one in extents[:-1]), width)
+        for number, extent, along in zip(indices, extents, widths, strict=True):
             low, high = as_index(number).bounds
-            if high < 0 or low >= extent:
+            if (high < 0 or low > extent - along) and not self.recording.is_left_out:
                 raise KernelError(
                     f"the index {number} is outside of '{self.buffer.name_hint}', which has "
                     f"{extent} there"
                 )
-            if low < 0 or high >= extent or self.sizes:
+            if low < 0 or high > extent - along or self.sizes:
                 self.recording.may_leave_buffers = True
         variables, map_ = affine_map(indices)
         return variables, AffineMapAttr(map_)

@@ -7,14 +7,24 @@ Each is the name of an atom of :mod:`mugraph.dialects.cute.atoms`; ``make_copy_a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 from mugraph.cute import warpgroup as _warpgroup
 from mugraph.cute.numbers import dtype_named, element_of
-from mugraph.dialects.cute import IntTuple, Layout
+from mugraph.dialects.cute import (
+    AnyLayout,
+    IntTuple,
+    Layout,
+    LayoutError,
+    Swizzle,
+    composition,
+)
 from mugraph.dialects.cute import tiled as _tiled
 from mugraph.dialects.cute.atoms import CopyAtom, MmaAtom, copy_atom
+from mugraph.dialects.cute.int_tuple import size
 from mugraph.dialects.cute.tiled import TiledCopy, TiledMma, make_tiled_copy_for
+from mugraph.dialects.cute.tma import TmaCopy, make_tma_copy, tma_partition
 
 
 class TypedAtom(NamedTuple):
@@ -56,6 +66,30 @@ class cpasync:  # noqa: N801
         """``cp.async`` of 4, 8 or 16 bytes."""
         return f"SM80_CP_ASYNC_CACHE{cache_mode.upper()}_U{{bits}}"
 
+    @staticmethod
+    def CopyBulkTensorTileG2SOp() -> str:  # noqa: N802
+        """A load by TMA."""
+        return "SM90_TMA_LOAD"
+
+    @staticmethod
+    def CopyBulkTensorTileS2GOp() -> str:  # noqa: N802
+        """A store by TMA."""
+        return "SM90_TMA_STORE"
+
+    @staticmethod
+    def make_tiled_tma_atom(
+        op: str, gmem_tensor: Any, smem_layout: AnyLayout, cta_tiler: IntTuple
+    ) -> tuple[TmaCopy, Any]:
+        """A copy of tiles, and the tensor that they are of.
+
+        Raises LayoutError where the layout is none of a tile.
+        """
+        if size(smem_layout.shape) != size(cta_tiler):
+            raise LayoutError(f"make_tiled_tma_atom: {smem_layout} is no tile of {cta_tiler}.")
+        return make_tma_copy(op, gmem_tensor, smem_layout), gmem_tensor
+
+    tma_partition = staticmethod(tma_partition)
+
 
 class warp:  # noqa: N801
     """Instructions of a warp."""
@@ -75,8 +109,24 @@ class warp:  # noqa: N801
 class warpgroup:  # noqa: N801
     """Instructions of a warp group."""
 
-    fence, commit_group = _warpgroup.fence, _warpgroup.commit_group
-    wait_group = _warpgroup.wait_group
+    fence = staticmethod(_warpgroup.fence)
+    commit_group = staticmethod(_warpgroup.commit_group)
+    wait_group = staticmethod(_warpgroup.wait_group)
+
+    class SmemLayoutAtomKind(Enum):
+        """Along which mode lines are contiguous, and the bits of their swizzle."""
+
+        K_INTER, K_SW32, K_SW64, K_SW128 = (("K", bits) for bits in range(4))
+        MN_INTER, MN_SW32, MN_SW64, MN_SW128 = (("MN", bits) for bits in range(4))
+
+    @staticmethod
+    def make_smem_layout_atom(kind: SmemLayoutAtomKind, element_type: Any) -> AnyLayout:
+        """Eight lines as TMA writes and products read them; ``tile_to_shape`` makes tiles of it."""
+        major, bits = kind.value
+        vector = 16 // dtype_named(element_type).itemsize
+        line = vector << bits
+        lines = Layout((8, line), (line, 1)) if major == "K" else Layout((line, 8), (1, line))
+        return composition(Swizzle(bits, vector.bit_length() - 1, 3), lines) if bits else lines
 
     @staticmethod
     def MmaF16BF16Op(ab_dtype: Any, acc_dtype: Any, instruction_shape: Sequence[int]) -> str:  # noqa: N802

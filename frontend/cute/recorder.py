@@ -23,6 +23,7 @@ from mugraph.cute.numbers import (
     element_of,
     stored,
 )
+from mugraph.cute.recording import conditions_of
 from mugraph.cute.sizes import at_most
 from mugraph.cute.tensors import RecordedTensor
 from mugraph.cute.views import apart, element, engine_of, plain, start_of
@@ -148,12 +149,15 @@ class Recorder(AsyncRecorder):
                     f"from {spaces[0]} to {spaces[1]} memory"
                 )
         ratio = 1 if where is None else target.size() // where.size()
+        fills = atom is not None and atom.fills_zeros
         move = self._copy_async if instructions.is_async(atom) else self._move
         known = where is not None and isinstance(where.engine, TruthRegisters)
         for vector in range(target.size() // width) if known else [None]:
             with self._each(target.size() // width, "v", vector) as number:
                 predicate = True if where is None else where[number * width // ratio]
-                if predicate is not False:
+                if fills and predicate is not True:
+                    self._copy_async(source, target, number * width, width, predicate)
+                elif predicate is not False:
                     with self._where(predicate):
                         move(source, target, number * width, width)
 
@@ -169,8 +173,14 @@ class Recorder(AsyncRecorder):
     def _where(self, predicate: Any) -> Any:
         if predicate is True:
             return nullcontext()
+        return self.recording.each_condition(self._predicate(predicate))
+
+    @staticmethod
+    def _predicate(predicate: Any) -> Predicate:
+        if predicate is False:
+            return Predicate(((as_index(-1), False),))
         if isinstance(predicate, Predicate):
-            return self.recording.each_condition(predicate)
+            return predicate
         raise KernelError(
             f"copy_if: {predicate!r} is no condition; predicates are comparisons of indices, as of "
             "elem_less"
@@ -223,13 +233,25 @@ class Recorder(AsyncRecorder):
                 return False
         return True
 
-    def _copy_async(self, source: Tensor, target: Tensor, first: Numeric, width: int) -> None:
+    def _copy_async(
+        self,
+        source: Tensor,
+        target: Tensor,
+        first: Numeric,
+        width: int,
+        exists: Any = True,
+    ) -> None:
+        """Sends a vector from ``first`` on; zeros where it does not exist."""
         sides = engine_of(source, "copy"), engine_of(target, "copy")
-        begin, end = (
-            side.place(element(tensor, first), width)
-            for side, tensor in zip(sides, (source, target), strict=True)
-        )
-        self.recording.add(te.CopyAsyncOp(sides[0].buffer, *begin, sides[1].buffer, *end, width))
+        # What never exists has no place.
+        index = [0] * len(sides[0].type.get_shape()) if exists is False else element(source, first)
+        begin, end = sides[0].place(index, width), sides[1].place(element(target, first), width)
+        ends = (sides[0].buffer, *begin, sides[1].buffer, *end, width)
+        if exists is True:
+            self.recording.add(te.CopyAsyncOp(*ends))
+        else:
+            conditions = conditions_of(self._predicate(exists))
+            self.recording.add(te.CopyAsyncOrZeroOp(*ends, conditions))
 
     def _move(self, source: Tensor, target: Tensor, first: Numeric, width: int) -> None:
         """Moves a vector, from ``first`` on, through registers of its own."""

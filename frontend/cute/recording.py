@@ -31,6 +31,12 @@ SHARED_ALIGNMENT = 128
 _TITLE = 60
 
 
+def conditions_of(predicate: Predicate) -> tuple[list[SSAValue], AffineMapAttr, list[bool]]:
+    """The indices and expressions of a predicate, and which of these are equal to 0."""
+    variables, map_ = affine_map([index for index, _ in predicate.conditions])
+    return variables, AffineMapAttr(map_), [same for _, same in predicate.conditions]
+
+
 class Recording:
     """The operators of one kernel, and where the next one goes."""
 
@@ -64,6 +70,8 @@ class Recording:
         self.shared_bytes = 0
         self.may_leave_buffers = False
         """Whether bounds alone do not say that all accesses stay in their buffers."""
+        self.is_left_out = False
+        """Whether what is recorded now runs nowhere."""
         self.left_early: int | None = None
         """The extent of a loop that did not come to its end."""
 
@@ -169,11 +177,8 @@ class Recording:
     @contextmanager
     def condition(self, predicate: Predicate) -> Generator[None]:
         """What runs where conditions hold; of all threads together where they are alike for all."""
-        indices = [index for index, _ in predicate.conditions]
-        variables, map_ = affine_map(indices)
-        equal = [same for _, same in predicate.conditions]
         body = Block()
-        op = te.IfOp(variables, AffineMapAttr(map_), equal, body)
+        op = te.IfOp(*conditions_of(predicate), body)
         in_step = predicate.uses(self.threads.variable) or (
             self._step is not None and len(self._blocks) > self._step + 1
         )
@@ -183,11 +188,8 @@ class Recording:
     @contextmanager
     def each_condition(self, predicate: Predicate) -> Generator[None]:
         """What each thread does where conditions hold, in the current step."""
-        variables, map_ = affine_map([index for index, _ in predicate.conditions])
         body = Block()
-        op = te.IfOp(
-            variables, AffineMapAttr(map_), [same for _, same in predicate.conditions], body
-        )
+        op = te.IfOp(*conditions_of(predicate), body)
         with self._inside(op, body, in_step=True):
             yield
 
@@ -210,13 +212,13 @@ class Recording:
 
     @contextmanager
     def left_out(self) -> Generator[None]:
-        """What runs nowhere: it is recorded, and dropped."""
-        blocks, step = self._blocks, self._step
-        self._blocks = [*blocks, Block()]
+        """What runs nowhere: it is recorded, and dropped, wherever it reaches."""
+        blocks, step, is_left_out = self._blocks, self._step, self.is_left_out
+        self._blocks, self.is_left_out = [*blocks, Block()], True
         try:
             yield
         finally:
-            self._blocks, self._step = blocks, step
+            self._blocks, self._step, self.is_left_out = blocks, step, is_left_out
 
     @property
     def nest(self) -> list[Block]:

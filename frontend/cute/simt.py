@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mugraph.cute.machine import AsyncMachine
+from mugraph.cute.async_recorder import AsyncRecorder
 from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import dtype_named
 from mugraph.dialects.cute import ComposedLayout, Layout
@@ -78,7 +78,7 @@ class SimtMachine(NumpyMachine):
         raise AttributeError(name)
 
 
-_ASYNCHRONOUS = frozenset(name for name in vars(AsyncMachine) if not name.startswith("_"))
+_ASYNCHRONOUS = frozenset(name for name in vars(AsyncRecorder) if not name.startswith("_"))
 """What a machine that has no asynchrony is not asked."""
 
 

@@ -13,43 +13,19 @@ Source: seed 004, slides "Copy Basics", "Gemm Basics", "Compositional Power".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 from mugraph.dialects.cute.atoms.copy import CopyAtom, copy_atom
 from mugraph.dialects.cute.atoms.mma import MmaAtom, mma_atom
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import is_tuple, size
 from mugraph.dialects.cute.layout import Layout, make_layout
-from mugraph.dialects.cute.machines import Machine, current_machine
+from mugraph.dialects.cute.machines import current_machine
 from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.cute.tiled import TiledMma
 from mugraph.dialects.cute.tma import TmaCopy
-
-
-class Algorithms(Machine, Protocol):
-    """What a machine executes."""
-
-    def copy(self, atom: CopyAtom | None, source: Tensor, target: Tensor, where: Any) -> None:
-        """Copies elements, by an instruction or any; ``where`` is a predicate of each or None."""
-        ...
-
-    def copy_box(self, tma: TmaCopy, source: Tensor, target: Tensor) -> None:
-        """Sends a box between device and shared memory."""
-        ...
-
-    def multiply(self, product: Product) -> None:
-        """``C(v,m,n) += A(v,m,k) * B(v,n,k)``, by an instruction whose values are the mode v."""
-        ...
-
-    def fill(self, tensor: Tensor, value: Any) -> None:
-        """Writes a number to every element."""
-        ...
-
-    def combine(self, alpha: Any, x: Tensor, beta: Any, y: Tensor) -> None:
-        """``y = alpha * x + beta * y``."""
-        ...
 
 
 class Product(NamedTuple):
@@ -61,8 +37,8 @@ class Product(NamedTuple):
     c: Tensor
 
 
-def _machine() -> Algorithms:
-    return cast("Algorithms", current_machine() or NumpyMachine())
+def _machine() -> NumpyMachine:
+    return cast("NumpyMachine", current_machine() or NumpyMachine())
 
 
 def _of_instruction(

@@ -23,6 +23,8 @@ class NumpyMachine(NumpyRegisters):
             _copy_across(atom, source, target)
             return
         if where is not None or not _has_places(source):
+            if where is not None and atom is not None and atom.fills_zeros:
+                self.fill(target, 0)
             _copy_one_by_one(source, target, where)
             return
         target.engine.scatter(target.places(), source.engine.gather(source.places()))

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from mugraph.dialects.cute import algebra, grouping, int_tuple, layout, recast, tiling
-from mugraph.dialects.cute.algorithms import copy
+from mugraph.dialects.cute.algorithms import copy, copy_if
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.cute.swizzle import ComposedLayout, Swizzle
@@ -38,7 +38,8 @@ recast_layout = recast.recast_layout
 max_common_vector = recast.max_common_vector
 make_composed_layout, make_swizzle = ComposedLayout, Swizzle
 make_fragment = make_rmem_tensor = make_fragment_of_shape
-autovec_copy = copy
+autovec_copy = basic_copy = copy
+basic_copy_if = copy_if
 
 
 def _layout_of(target: Any) -> Any:
@@ -82,6 +83,8 @@ def make_layout(*shape: Any, stride: Any = None) -> Layout[Any]:
 
 __all__ = [
     "autovec_copy",
+    "basic_copy",
+    "basic_copy_if",
     "coalesce",
     "composition",
     "cosize",

@@ -14,7 +14,7 @@ Source: seed 004, slides "MMA_Atom", "TiledMMA", "ThrMMA".
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property, partial, partialmethod
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +26,12 @@ from mugraph.dialects.cute.int_tuple import IntTuple, _, is_tuple, product_each,
 from mugraph.dialects.cute.inverses import complement, is_injective, right_inverse
 from mugraph.dialects.cute.layout import Layout, make_layout, make_unchecked
 from mugraph.dialects.cute.shown import Shown
-from mugraph.dialects.cute.tensor import Tensor, make_fragment_like, make_fragment_of_shape
+from mugraph.dialects.cute.tensor import (
+    Tensor,
+    make_counting_tensor,
+    make_fragment_like,
+    make_fragment_of_shape,
+)
 from mugraph.dialects.cute.tiling import (
     logical_divide,
     raked_product,
@@ -187,6 +192,19 @@ class TiledMma(_Fragments, Shown):
         keep = Layout((self.threads, 1), (1, 0))
         return composition(keep, right_inverse(whole))
 
+    def call(self, *tensors: Tensor) -> None:
+        """``call(A, B, C)`` or ``call(D, A, B, C)``: one instruction on a thread's values (V)."""
+        from mugraph.dialects.cute.algorithms import call_mma
+
+        call_mma(self, *tensors)
+
+    def _partition_shape(self, operand: str, shape: IntTuple) -> IntTuple:
+        return self.get_slice(0).partition(operand, make_counting_tensor(Layout(shape))).shape
+
+    partition_shape_A = partialmethod(_partition_shape, "A")  # noqa: N815
+    partition_shape_B = partialmethod(_partition_shape, "B")  # noqa: N815
+    partition_shape_C = partialmethod(_partition_shape, "C")  # noqa: N815
+
     def get_slice(self, thread: Any) -> ThrMma:
         """One thread's view, or that of each of an array of threads.
 
@@ -205,7 +223,8 @@ class ThrMma(_Fragments):
         self.atom = tiled_mma.atom
         self.thr_vmnk = thr_vmnk
 
-    def _partition(self, operand: str, tensor: Tensor) -> Tensor:
+    def partition(self, operand: str, tensor: Tensor) -> Tensor:
+        """The thread's values of operand "A", "B" or "C"."""
         rows, columns = _AXES[operand]
         thrfrg = partial(self.tiled_mma.thrfrg, operand)
         divided = tensor.apply(thrfrg)
@@ -215,15 +234,15 @@ class ThrMma(_Fragments):
 
     def partition_a(self, tensor: Tensor) -> Tensor:
         """The thread's values of A (M,K): shape (values, rest of M, rest of K)."""
-        return self._partition("A", tensor)
+        return self.partition("A", tensor)
 
     def partition_b(self, tensor: Tensor) -> Tensor:
         """The thread's values of B (N,K): shape (values, rest of N, rest of K)."""
-        return self._partition("B", tensor)
+        return self.partition("B", tensor)
 
     def partition_c(self, tensor: Tensor) -> Tensor:
         """The thread's values of C (M,N): shape (values, rest of M, rest of N)."""
-        return self._partition("C", tensor)
+        return self.partition("C", tensor)
 
     partition_A, partition_B, partition_C = partition_a, partition_b, partition_c  # noqa: N815
 

@@ -39,7 +39,7 @@ class TmaCopy(NamedTuple):
 def make_tma_copy(name: str, tensor: Any, layout: AnyLayout) -> TmaCopy:
     """A copy of tiles of ``layout`` between a tensor in device memory and shared memory.
 
-    ``name`` is ``SM90_TMA_LOAD`` or ``SM90_TMA_STORE``.  Raises LayoutError for another name, and
+    ``name`` is one of ``TMA_COPIES``.  Raises LayoutError for another name, and
     for a tile of no whole 16 bytes.
     """
     tile_bytes = layout.size() * int(tensor.dtype.itemsize)

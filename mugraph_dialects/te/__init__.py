@@ -27,7 +27,13 @@ from mugraph.dialects.te.accesses import (
     touches_in,
     touches_of,
 )
-from mugraph.dialects.te.asynchronous import CommitOp, CopyAsyncOp, WaitOp
+from mugraph.dialects.te.asynchronous import (
+    AsyncCopy,
+    CommitOp,
+    CopyAsyncOp,
+    CopyAsyncOrZeroOp,
+    WaitOp,
+)
 from mugraph.dialects.te.bulk import (
     BulkCommitOp,
     BulkCopyOp,
@@ -46,7 +52,7 @@ from mugraph.dialects.te.functions import (
     written_parameters,
 )
 from mugraph.dialects.te.iterations import IterationOp
-from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, SeqOp, enclosing_loops
+from mugraph.dialects.te.loops import Conditional, IfOp, LoopOp, ParOp, SeqOp, enclosing_loops
 from mugraph.dialects.te.mapped import (
     MAX_THREADS,
     AllReduceOp,
@@ -108,6 +114,7 @@ Te = Dialect(
         StoreOp,
         IterationOp,
         CopyAsyncOp,
+        CopyAsyncOrZeroOp,
         CommitOp,
         WaitOp,
         NewMbarriersOp,
@@ -142,6 +149,7 @@ __all__ = [
     "AnchorOp",
     "ApplyOp",
     "AsmOp",
+    "AsyncCopy",
     "AtomicOp",
     "BarrierOp",
     "BindOp",
@@ -155,7 +163,9 @@ __all__ = [
     "Combination",
     "CombiningOp",
     "CommitOp",
+    "Conditional",
     "CopyAsyncOp",
+    "CopyAsyncOrZeroOp",
     "Direction",
     "HasTouches",
     "IfOp",

@@ -29,6 +29,7 @@ from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.indices import verify_indices
+from mugraph.dialects.te.loops import Conditional
 from mugraph.dialects.te.sections import IndexedOp, SectionOp
 from mugraph.dialects.te.types import REDUCED_TYPES, BufferType, Space
 from mugraph.dialects.te.values import IndexOfOp
@@ -138,6 +139,8 @@ class Touch:
     steps: tuple[int, ...] | None = None
     sized: tuple[int, ...] | None = None
     """The buffer's extents in a call that says them."""
+    only: Conditional | None = None
+    """The operator, where it touches elements only under conditions of its own."""
 
     @property
     def section(self) -> SectionOp | None:

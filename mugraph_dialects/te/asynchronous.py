@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, i64
@@ -21,23 +22,15 @@ from mugraph.dialects.accessors import number_of
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch, row_box, verify_index_count
-from mugraph.dialects.te.indices import IndexList, verify_indices
+from mugraph.dialects.te.indices import Conditions, IndexList, verify_indices
+from mugraph.dialects.te.loops import Conditional
 from mugraph.dialects.te.mapped import StepOp, ThreadsOp
 from mugraph.dialects.te.types import BufferType, Space
 from mugraph.dialects.tensor_types import element_bytes_of
 
 
-@irdl_op_definition
-class CopyAsyncOp(IRDLOperation, HasTouches):
-    """Neighbouring elements that a thread sends from device to shared memory, and goes on.
-
-    ``te.copy_async 8, %a[%i, %k] : T to %ta[%s, %r, %c] : U``.  They are there when the thread has
-    waited for the group of copies that the next ``te.commit`` closes; before, the target holds
-    nothing.  Other threads see them after a barrier behind that ``te.wait``.  The indices are those
-    of the first element, a multiple of their number in memory.
-    """
-
-    name = "te.copy_async"
+class AsyncCopy(IRDLOperation, HasTouches, Abstract):
+    """Neighbouring elements that a thread sends from device to shared memory, and goes on."""
 
     source = operand_def(BufferType)
     source_indices = var_operand_def(IndexType)
@@ -47,11 +40,6 @@ class CopyAsyncOp(IRDLOperation, HasTouches):
     source_map = prop_def(AffineMapAttr)
     target_map = prop_def(AffineMapAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    custom_directives = (IndexList,)
-    assembly_format = (
-        "$width `,` $source custom<IndexList>($source_indices, $source_map) `:` type($source) "
-        "`to` $target custom<IndexList>($target_indices, $target_map) attr-dict `:` type($target)"
-    )
 
     def __init__(
         self,
@@ -62,15 +50,19 @@ class CopyAsyncOp(IRDLOperation, HasTouches):
         target_indices: Sequence[SSAValue],
         target_map: AffineMapAttr,
         width: int = 1,
+        conditions: tuple[Sequence[SSAValue], AffineMapAttr, Sequence[bool]] | None = None,
     ) -> None:
-        super().__init__(
-            operands=[source, source_indices, target, target_indices],
-            properties={
-                "width": IntegerAttr(width, i64),
-                "source_map": source_map,
-                "target_map": target_map,
-            },
-        )
+        """``conditions`` are indices, expressions, and which of them are equal to 0."""
+        operands = [source, source_indices, target, target_indices]
+        properties = {
+            "width": IntegerAttr(width, i64),
+            "source_map": source_map,
+            "target_map": target_map,
+        }
+        if conditions is not None:
+            operands.append(conditions[0])
+            properties |= Conditional.properties_of(*conditions[1:])
+        super().__init__(operands=operands, properties=properties)
 
     elements = number_of("width")
     """How many elements."""
@@ -112,6 +104,52 @@ class CopyAsyncOp(IRDLOperation, HasTouches):
             )
         if self.bytes not in (2, 4, 8, 16):
             raise VerifyException(f"{label}: a thread copies 2, 4, 8 or 16 bytes at once")
+
+
+@irdl_op_definition
+class CopyAsyncOp(AsyncCopy):
+    """Neighbouring elements that a thread sends from device to shared memory, and goes on.
+
+    ``te.copy_async 8, %a[%i, %k] : T to %ta[%s, %r, %c] : U``.  They are there when the thread has
+    waited for the group of copies that the next ``te.commit`` closes; before, the target holds
+    nothing.  Other threads see them after a barrier behind that ``te.wait``.  The indices are those
+    of the first element, a multiple of their number in memory.
+    """
+
+    name = "te.copy_async"
+
+    custom_directives = (IndexList,)
+    assembly_format = (
+        "$width `,` $source custom<IndexList>($source_indices, $source_map) `:` type($source) "
+        "`to` $target custom<IndexList>($target_indices, $target_map) attr-dict `:` type($target)"
+    )
+
+
+@irdl_op_definition
+class CopyAsyncOrZeroOp(AsyncCopy, Conditional):
+    """As ``te.copy_async`` where conditions hold; elsewhere zeros are sent, and nothing is read.
+
+    ``te.copy_async_or_zero 8, %a[%i, %k] : T to %ta[%r, %c] : U if %i * -1 + 99 >= 0``.
+    """
+
+    name = "te.copy_async_or_zero"
+
+    custom_directives = (IndexList, Conditions)
+    assembly_format = (
+        "$width `,` $source custom<IndexList>($source_indices, $source_map) `:` type($source) "
+        "`to` $target custom<IndexList>($target_indices, $target_map) `:` type($target) "
+        "`if` custom<Conditions>($indices, $map, $equalities) attr-dict"
+    )
+
+    def touches(self) -> Sequence[Touch]:
+        """The read, under the conditions, and the write."""
+        read, write = super().touches()
+        return replace(read, only=self), write
+
+    def verify_(self) -> None:
+        """Checks the copy and the conditions."""
+        AsyncCopy.verify_(self)
+        Conditional.verify_(self)
 
 
 class WaitsForGroups(IRDLOperation, Abstract):

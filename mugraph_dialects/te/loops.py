@@ -282,8 +282,34 @@ class SeqOp(LoopOp):
             )
 
 
+class Conditional(IRDLOperation, Abstract):
+    """An operator with conditions on induction variables, which say where it does something."""
+
+    indices = var_operand_def(IndexType)
+    map = prop_def(AffineMapAttr)
+    equalities = prop_def(DenseArrayBase.constr(i1))
+
+    @staticmethod
+    def properties_of(map_: AffineMapAttr, equalities: Sequence[bool]) -> dict[str, Attribute]:
+        """Expressions, and which of them are equal to 0, as properties."""
+        equal = [int(one) for one in equalities]
+        return {"map": map_, "equalities": DenseArrayBase.from_list(i1, equal)}
+
+    def conditions(self) -> list[tuple[AffineExpr, bool]]:
+        """Each expression, and whether it is equal to 0 (or at least 0)."""
+        equal = [bool(value) for value in self.equalities.get_values()]
+        return list(zip(self.map.data.results, equal, strict=True))
+
+    def verify_(self) -> None:
+        """Checks the conditions."""
+        label = f"'{self.name}'"
+        verify_indices(label, self.map.data, self.indices)
+        if not self.map.data.results or len(self.map.data.results) != len(self.equalities):
+            raise VerifyException(f"{label} has at least one condition, each '>= 0' or '== 0'")
+
+
 @irdl_op_definition
-class IfOp(IRDLOperation):
+class IfOp(Conditional):
     """Runs its body where all conditions on the induction variables hold.
 
     ``te.if %i - 1 >= 0, %j mod 2 == 0 { ... }``: each condition is a quasi-affine expression that
@@ -292,9 +318,6 @@ class IfOp(IRDLOperation):
 
     name = "te.if"
 
-    indices = var_operand_def(IndexType)
-    map = prop_def(AffineMapAttr)
-    equalities = prop_def(DenseArrayBase.constr(i1))
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
     custom_directives = (Conditions,)
@@ -309,23 +332,13 @@ class IfOp(IRDLOperation):
     ) -> None:
         super().__init__(
             operands=[indices],
-            properties={
-                "map": map_,
-                "equalities": DenseArrayBase.from_list(i1, [int(equal) for equal in equalities]),
-            },
+            properties=self.properties_of(map_, equalities),
             regions=[as_region(body)],
         )
 
-    def conditions(self) -> list[tuple[AffineExpr, bool]]:
-        """Each expression, and whether it is equal to 0 (or at least 0)."""
-        equal = [bool(value) for value in self.equalities.get_values()]
-        return list(zip(self.map.data.results, equal, strict=True))
-
     def verify_(self) -> None:
         """Checks the conditions."""
-        verify_indices("'te.if'", self.map.data, self.indices)
-        if not self.map.data.results or len(self.map.data.results) != len(self.equalities):
-            raise VerifyException("'te.if' has at least one condition, each '>= 0' or '== 0'")
+        super().verify_()
         if self.body.block.args:
             raise VerifyException("'te.if': its body has no variables")
 

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects.te.accesses import Touch
-from mugraph.dialects.te.loops import IfOp, LoopOp
+from mugraph.dialects.te.loops import Conditional, LoopOp
 from mugraph.dialects.te.mapped import ApplyOp
 from mugraph.dialects.te.sizes import size_of
 from mugraph.dialects.tensor_types import row_major_strides
@@ -52,7 +52,7 @@ def variable_at(value: SSAValue, points: Points) -> Rows:
     return np.array(0 if size is None else size.largest, np.int64)
 
 
-def all_hold(conditions: Iterable[IfOp], points: Points) -> npt.NDArray[np.bool_]:
+def all_hold(conditions: Iterable[Conditional], points: Points) -> npt.NDArray[np.bool_]:
     """Whether all of some conditions hold, at all points."""
     holds: npt.NDArray[np.bool_] = np.array(True)
     for condition in conditions:
@@ -108,7 +108,9 @@ def clipped_numbers(touch: Touch, starts: Sequence[Rows]) -> Rows:
 
 
 def grid_of(
-    loops: Sequence[LoopOp], conditions: Sequence[IfOp] = (), fixed: Mapping[SSAValue, int] = {}
+    loops: Sequence[LoopOp],
+    conditions: Sequence[Conditional] = (),
+    fixed: Mapping[SSAValue, int] = {},
 ) -> tuple[dict[SSAValue, Rows], int]:
     """The values of variables at all points of some loops where conditions hold, the last fastest.
 

@@ -202,7 +202,7 @@ def inputs_of(number: int, function: FuncOp) -> list[Array]:
     return [1 + 5 * abs(one) if one.dtype == np.int32 else one for one in drawn]
 
 
-KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 7, 9, 10, 11)
+KERNELS = range(len(PROGRAMS)) if THOROUGH else (1, 3, 4, 6, 7, 9, 10, 11, 12, 13, 14)
 """Kernels on CuTe tensors: an example of each instruction, unless asked for all."""
 
 

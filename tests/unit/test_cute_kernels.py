@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import io
 import sys
+import token
+import tokenize
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ from mugraph import cute
 from mugraph.cute import _
 from mugraph.dialects.te import BarrierOp, KernelOp, WaitOp
 from mugraph.errors import UserError
+from mugraph.passes.schedule.report_memory_access import ReportMemoryAccessPass
 from mugraph.passes.texpr.analysis.access_costs import texpr_access_costs
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.reading import make_context
@@ -61,6 +66,12 @@ def transposition(m: int, n: int) -> tuple[cute.Launch, list[Array], Array]:
     return example("transpose").launch(a, b), [a, b], a.T
 
 
+def row_sums(layout: str) -> tuple[cute.Launch, list[Array], Array]:
+    module = example("swizzle")
+    x, sums = draw((256, 64), np.float16), np.zeros(256, np.float16)
+    return module.launch(x, sums, getattr(module, layout)), [x, sums], x.sum(1, np.float64)
+
+
 def product(
     name: str, m: int, n: int, k: int, dtype: Any, order: Any = "C", **options: Any
 ) -> tuple[cute.Launch, list[Array], Array]:
@@ -88,15 +99,36 @@ PROGRAMS: list[Callable[[], tuple[cute.Launch, list[Array], Array]]] = [
     lambda: product("gemm_sm80", 64, 64, 96, np.float16, tiler=(64, 64, 32), warps=(2, 2)),
     lambda: product("gemm_sm90", 256, 128, 320, np.float16, tiler=(128, 64, 64), stages=2),
     lambda: product("gemm_sm90", 100, 520, 200, np.float16, tiler=(64, 256, 128), stages=2),
+    lambda: row_sums("SWIZZLED"),
+    lambda: row_sums("PLAIN"),
+    lambda: product("gemm_predicated", 70, 50, 100, np.float16),
 ]
 """Examples at some sizes, several steps, and extents that no tile divides."""
 
 
+def code_lines(text: str) -> int:
+    """The lines that have more than a comment or a docstring."""
+    of_code = (token.NAME, token.OP, token.NUMBER, token.STRING)
+    lines = {
+        at
+        for one in tokenize.generate_tokens(io.StringIO(text).readline)
+        if one.type in of_code
+        for at in range(one.start[0], one.end[0] + 1)
+    }
+    docstrings = {
+        at
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for at in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
+    return len(lines - docstrings)
+
+
 def test_examples_are_short() -> None:
-    """At most 40 lines, 120 where they are products."""
-    others = {"elementwise_add.py", "transpose.py"}
+    """At most 40 lines of code, 120 where they are products."""
+    others = {"elementwise_add.py", "transpose.py", "swizzle.py"}
     for file in EXAMPLES.glob("*.py"):
-        assert len(file.read_text().splitlines()) <= (40 if file.name in others else 120), file
+        assert 20 < code_lines(file.read_text()) <= (40 if file.name in others else 120), file
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
@@ -212,6 +244,61 @@ def test_a_barrier_left_out_is_reported_with_the_lines_of_python(number: int) ->
                 assert "cute.copy" in text or "cute.gemm" in text or "mine(" in text
 
 
+@cute.kernel(results=["c"])
+def padded(a: Any, c: Any, atom: str, below: Any, waits: bool) -> None:
+    """Tiles of 16 x 32 by cp.async, predicated by ``below``."""
+    thread, _y, _z = cute.arch.thread_idx()
+    block, _y, _z = cute.arch.block_idx()
+    tile = cute.SmemAllocator().allocate_tensor("f16", cute.Layout((16, 32), (32, 1)))
+    rows = cute.Layout((16, 4), (4, 1))
+    load = cute.make_tiled_copy(atom, 16, rows, cute.Layout((1, 8))).get_slice(thread)
+    ga, gc, places = (
+        cute.local_tile(one, (16, 32), (block, 0))
+        for one in (a, c, cute.make_identity_tensor(a.shape))
+    )
+    at = load.partition_S(places)[(0, _), _, _]
+    exists = cute.transform(at, lambda coord: cute.elem_less(coord, below))
+    cute.copy_if(exists, atom, load.partition_S(ga), load.partition_D(tile))
+    cute.arch.cp_async_commit_group()
+    if waits:
+        cute.arch.cp_async_wait_group(0)
+    cute.arch.sync_threads()
+    cute.copy(cute.local_partition(tile, rows, thread), cute.local_partition(gc, rows, thread))
+
+
+ZEROS = "SM80_CP_ASYNC_CACHEGLOBAL_ZFILL_U128"
+
+
+@pytest.mark.parametrize("below", [(20, 24), (32, 32), (17, 8), (0, 0)])
+def test_copies_that_fill_zeros(below: tuple[int, int]) -> None:
+    """Vectors that exist for some threads, for all, and for none."""
+    a = draw(below if below[0] else (32, 32), np.float16)
+    c = np.full((32, 32), np.nan, np.float16)
+    launch = padded(a, c, ZEROS, below, True).launch((2,), (64,))
+    function = launch.trace().body.block.first_op
+    assert isinstance(function, FuncOp)
+    assert ("te.copy_async_or_zero" in str(function)) is (below != (32, 32))
+    (found,) = run_texpr(function, [a], seed=None).outputs.values()
+    launch.run()
+    exact = np.pad(a[: below[0], : below[1]], [(0, 32 - extent) for extent in below])
+    np.testing.assert_array_equal(c, exact)
+    np.testing.assert_array_equal(found, exact)
+    assert find_texpr_hazards(kernel_of(launch)) == []
+
+
+def test_zeros_are_waited_for_and_predicates_bound_what_is_read() -> None:
+    a, c = cute.make_fake_tensor("f16", (20, 24)), cute.make_fake_tensor("f16", (32, 32))
+    findings = find_texpr_hazards(
+        kernel_of(padded(a, c, ZEROS, (20, 24), False).launch((2,), (64,)))
+    )
+    line = line_of(padded.function, "cute.copy_if")
+    assert findings and f"test_cute_kernels.py:{line}:" in findings[0].message
+    with pytest.raises(
+        cute.KernelError, match=f"{line}.*a is accessed at index 20 where block = 1"
+    ):
+        padded(a, c, ZEROS, (21, 24), True).launch((2,), (64,)).trace()
+
+
 def test_a_copy_that_nobody_waits_for_is_reported() -> None:
     for in_flight in (None, 2):
         kernel = kernel_of(PROGRAMS[7]()[0])
@@ -222,6 +309,30 @@ def test_a_copy_that_nobody_waits_for_is_reported() -> None:
         findings = find_texpr_hazards(kernel)
         assert findings
         assert all("gemm_sm80.py:" in finding.message for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "copies"),
+    [
+        ("makl,nkl->amn", ((10, 3, 5, 64), (64, 5, 64), (3, 10, 64)), "te.bulk_load"),
+        ("abmkl,nkl->abmn", ((2, 2, 3, 5, 64), (64, 5, 64), (2, 2, 3, 64)), "te.bulk_load"),
+        (
+            "abcmkl,nkl->abcmn",  # a tensor map has five dimensions
+            ((2, 2, 2, 3, 5, 64), (64, 5, 64), (2, 2, 2, 3, 64)),
+            "te.copy_async_or_zero",
+        ),
+        ("mkl,nkl->mn", ((10, 5, 12), (64, 5, 12), (10, 64)), "te.copy_async_or_zero"),
+        ("mkl,nkl->mn", ((10, 5, 3), (64, 5, 3), (10, 64)), "te.view %a"),
+    ],
+)
+def test_tensors_of_several_modes_come_by_tma_or_by_threads(
+    text: str, shapes: tuple[tuple[int, ...], ...], copies: str
+) -> None:
+    """By TMA where boxes say it, else by ``cp.async``, else by element."""
+    tensors = [cute.make_fake_tensor("f16", shape) for shape in shapes]
+    recorded = str(example("contraction").launch(text, *tensors, (64, 64), 2, 1).trace())
+    ways = ("te.bulk_load", "te.copy_async_or_zero", "te.view %a")
+    assert [way for way in ways if way in recorded] == [copies]
 
 
 def test_bank_conflicts_are_counted_and_named() -> None:
@@ -238,6 +349,20 @@ def test_bank_conflicts_are_counted_and_named() -> None:
         kernel_of(example("gemm_sm80").launch(a, b, a, (128, 128, 64), 2, (2, 2)))
     )
     assert all(cost.excess == 0 for cost in costs if cost.in_shared_memory)
+
+
+def test_a_swizzle_saves_wavefronts(capsys: pytest.CaptureFixture[str]) -> None:
+    """By ``--report-memory-access``: those of the line that reads rows, with it and without."""
+    module = example("swizzle")
+    line = line_of(module.row_sums.function, "tile[thread, _], row")
+    x, sums = (cute.make_fake_tensor("f16", shape) for shape in ((256, 64), (256,)))
+    for layout, wavefronts in ((module.SWIZZLED, 128), (module.PLAIN, 1024)):
+        recorded = module.launch(x, sums, layout).trace()
+        ReportMemoryAccessPass().apply(make_context(), recorded)
+        rows = [row for row in capsys.readouterr().err.splitlines() if "%tile" in row]
+        assert "st.shared.b128  32     128 wavefronts" in rows[0]
+        assert f"ld.shared.b128  32     {wavefronts} wavefronts" in rows[1]
+        assert f"swizzle.py:{line}:" in rows[1]
 
 
 # --- what is refused ---

@@ -148,6 +148,80 @@ def test_a_product_of_named_instructions() -> None:
     assert np.abs(found.reshape(c.shape) - expected).max() < 5e-3
 
 
+@cute.kernel(results=["c"])
+def hopper(
+    a: Any, b: Any, c: Any, loads: Any, mma: Any, layouts: Any, tiler: Any, stages: int
+) -> None:
+    """A product by TMA and WGMMA, whose sums go through a ReLU: one thread loads."""
+    thread, _, _ = cute.arch.thread_idx()
+    m, n, _ = cute.arch.block_idx()
+    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+    load_a, load_b = loads
+    memory = cute.SmemAllocator()
+    sa = memory.allocate_tensor(F16, layouts[0], 1024)
+    sb = memory.allocate_tensor(F16, layouts[1], 1024)
+    full = memory.allocate_array("i64", stages)
+    with cute.when(warp == 0), cute.arch.elect_one():
+        for stage in range(stages):
+            cute.arch.mbarrier_init(full + stage, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.sync_threads()
+    ga = cute.local_tile(a, tiler, (m, n, None), proj=(1, None, 1))
+    gb = cute.local_tile(b, tiler, (m, n, None), proj=(None, 1, 1))
+    gc = cute.local_tile(c, tiler, (m, n, None), proj=(1, 1, None))
+    to_a, from_a = cute.nvgpu.cpasync.tma_partition(
+        load_a, 0, cute.make_layout(1), cute.group_modes(sa, 0, 2), cute.group_modes(ga, 0, 2)
+    )
+    to_b, from_b = cute.nvgpu.cpasync.tma_partition(
+        load_b, 0, cute.make_layout(1), cute.group_modes(sb, 0, 2), cute.group_modes(gb, 0, 2)
+    )
+    steps = cute.size(ga, mode=[2])
+    with cute.when(warp == 0), cute.arch.elect_one():
+        for k in range(steps):
+            cute.arch.mbarrier_arrive_and_expect_tx(full + k, load_a.bytes + load_b.bytes)
+            cute.copy(load_a, from_a[None, k], to_a[None, k], tma_bar_ptr=full + k)
+            cute.copy(load_b, from_b[None, k], to_b[None, k], tma_bar_ptr=full + k)
+    mine = mma.get_slice(thread)
+    ra = mma.make_fragment_A(mine.partition_A(sa))
+    rb = mma.make_fragment_B(mine.partition_B(sb))
+    sums = cute.make_rmem_tensor(mma.partition_shape_C(tiler[:2]), F32)
+    sums.fill(0.0)
+    for k in range(steps):
+        cute.arch.mbarrier_wait(full + k, 0)
+        cute.nvgpu.warpgroup.fence()
+        cute.gemm(mma, sums, ra[None, None, None, k], rb[None, None, None, k], sums)
+        cute.nvgpu.warpgroup.commit_group()
+    cute.nvgpu.warpgroup.wait_group(0)
+    values = sums.load()
+    result = cute.make_fragment_like(sums, F16)
+    result.store(cute.where(values > 0, values, cute.full_like(values, 0)).to(F16))
+    cute.basic_copy(result, mine.partition_C(gc))
+
+
+def test_a_product_of_hopper_in_the_words_of_the_tutorials() -> None:
+    random = np.random.default_rng(3)
+    a, b = ((random.random((rows, 128)) - 0.5).astype(F16) for rows in (128, 64))
+    c = np.zeros((128, 64), F16)
+    tiler, stages = (64, 64, 64), 2
+    group, tma = cute.nvgpu.warpgroup, cute.nvgpu.cpasync
+    atom = group.make_smem_layout_atom(group.SmemLayoutAtomKind.K_SW128, F16)
+    layouts = [cute.tile_to_shape(atom, (64, 64, stages), order=(0, 1, 2)) for _ in range(2)]
+    (load_a, tma_a), (load_b, tma_b) = (
+        tma.make_tiled_tma_atom(
+            tma.CopyBulkTensorTileG2SOp(), one, cute.slice_(layout, (None, None, 0)), (64, 64)
+        )
+        for one, layout in zip((a, b), layouts, strict=True)
+    )
+    mma = cute.make_tiled_mma(group.MmaF16BF16Op(F16, F32, (64, 64, 16)))
+    call = hopper(tma_a, tma_b, c, [load_a, load_b], mma, layouts, tiler, stages)
+    launch = call.launch(grid=(2, 1), block=(mma.size,))
+    (kernel,) = (op for op in launch.trace().walk() if isinstance(op, KernelOp))
+    assert find_texpr_hazards(kernel) == []
+    launch.run()
+    expected = np.maximum(a.astype(F32) @ b.T.astype(F32), 0)
+    assert np.abs(c - expected).max() < 5e-3
+
+
 @pytest.mark.parametrize(
     ("made", "is_a"),
     [
@@ -166,6 +240,19 @@ def test_a_product_of_named_instructions() -> None:
             lambda: cute.nvgpu.warpgroup.MmaF16BF16Op("bf16", "f32", (64, 128, 16)),
             "SM90_64x128x16_F32BF16BF16_SS",
         ),
+        (lambda: cute.nvgpu.cpasync.CopyBulkTensorTileS2GOp(), "SM90_TMA_STORE"),
+        (
+            lambda: cute.nvgpu.warpgroup.make_smem_layout_atom(
+                cute.nvgpu.warpgroup.SmemLayoutAtomKind.MN_SW64, F16
+            ),
+            "S<2,3,3> o (32,8):(1,32)",
+        ),
+        (
+            lambda: cute.make_tiled_mma(
+                "SM80_16x8x16_F32F16F16F32_TN", (2, 1, 1)
+            ).partition_shape_A((64, 32)),
+            "((2, 2, 2), 2, 2)",
+        ),
         (
             lambda: cute.tiled_divide(cute.make_fake_tensor("f32", (8, 8)), (4, 2)).layout,
             "((4,2),2,4):((8,1),32,2)",
@@ -174,6 +261,21 @@ def test_a_product_of_named_instructions() -> None:
 )
 def test_names(made: Any, is_a: str) -> None:
     assert str(made()) == is_a
+
+
+def test_a_layout_that_is_no_tile_is_refused() -> None:
+    tensor, layout = cute.make_fake_tensor(F16, (64, 64)), cute.make_layout((32, 64))
+    with pytest.raises(LayoutError, match=r"\(32,64\):\(1,32\) is no tile of \(64, 64\)"):
+        cute.nvgpu.cpasync.make_tiled_tma_atom("SM90_TMA_LOAD", tensor, layout, (64, 64))
+
+
+def test_basic_copies() -> None:
+    a, b = np.arange(4, dtype=F32), np.zeros(4, F32)
+    source, target = (cute.make_tensor(one, 4) for one in (a, b))
+    cute.basic_copy_if(cute.make_tensor(np.array([True, False, True, False]), 4), source, target)
+    assert b.tolist() == [0, 0, 2, 0]
+    cute.basic_copy(source, target)
+    assert b.tolist() == a.tolist()
 
 
 def test_what_fragments_of_truths_hold() -> None:

@@ -385,7 +385,7 @@ def test_what_copies_cannot_do() -> None:
         memory = cute.SmemAllocator()
         full = memory.allocate_array("i64")
         shared = memory.allocate_tensor("f16", layout)
-        load = cute.make_tma_copy("SM90_TMA_LOAD", a, layout)
+        load = cute.make_tma_copy(barrier.pop("name", "SM90_TMA_LOAD"), a, layout)
         to, source = cute.tma_partition(load, 0, cute.Layout(1), shared, tile)
         cute.copy(load, source, to, **(barrier or {"tma_bar_ptr": full}))
 
@@ -404,6 +404,10 @@ def test_what_copies_cannot_do() -> None:
         tile = cute.local_tile(a, (64, 64), (0, 0))
         sent(a, swizzled(64, 64), tile, tma_bar_ptr=None, pred=tile)
 
+    def several(a: Any) -> None:
+        tile = cute.local_tile(a, (64, 64), (0, 0))
+        sent(a, swizzled(64, 64), tile, name="SM90_TMA_LOAD_MULTICAST")
+
     def numbered(a: Any) -> None:
         full = cute.SmemAllocator().allocate_array("i64", 2)
         cute.arch.mbarrier_wait(full + 2, 0)  # here
@@ -418,6 +422,7 @@ def test_what_copies_cannot_do() -> None:
     refused(plain, text, "does not lie densely in the buffer's layout", a)
     refused(unpaid, text, "counts its bytes at an mbarrier: give 'tma_bar_ptr'", a)
     refused(chosen, text, "TMA takes no predicates", a)
+    refused(several, text, "sends to the blocks of a cluster, which kernels do not have", a)
     refused(numbered, "# here", "mbarrier 2 of 'barriers', which has 2", a)
     refused(third, "# here", "phases are known by their parity, 0 or 1, not by 2", a)
 

@@ -133,16 +133,14 @@ class TexprPrinter:
         if UNROLL in op.attributes:
             self.writer.line("#pragma unroll")
         elif (condition := op.end()) is not None:
-            tests = [self.condition(*one, condition.indices) for one in condition.conditions()]
-            ends, body = " && ".join([ends, *tests]), condition.body.block
+            ends, body = f"{ends} && {self.holds(condition)}", condition.body.block
         self.writer.open(f"for (int {name} = 0; {ends}; ++{name}) {{")
         self.block(body)
         self.writer.close()
 
     @print.register
     def _(self, op: te.IfOp) -> None:
-        tests = [self.condition(one, equal, op.indices) for one, equal in op.conditions()]
-        self.writer.open(f"if ({' && '.join(tests)}) {{")
+        self.writer.open(f"if ({self.holds(op)}) {{")
         self.block(op.body.block)
         self.writer.close()
 
@@ -151,6 +149,10 @@ class TexprPrinter:
         self.writer.open(f"if ({_without_brackets(self.text(op.condition))}) {{")
         self.block(op.body.block)
         self.writer.close()
+
+    def holds(self, op: te.Conditional) -> str:
+        """Whether all conditions of an operator hold."""
+        return " && ".join(self.condition(*one, op.indices) for one in op.conditions())
 
     def condition(self, expression: AffineExpr, equal: bool, indices: Sequence[SSAValue]) -> str:
         """``expression == 0`` or ``expression >= 0``, its constant on the other side."""
@@ -302,10 +304,13 @@ class TexprPrinter:
         self.writer.line(f"mugraph::te::copy<{op.width}>({target}, {source});")
 
     @print.register
-    def _(self, op: te.CopyAsyncOp) -> None:
+    def _(self, op: te.AsyncCopy) -> None:
         source = self.element(op.source, op.source_map.data.results, list(op.source_indices))
         target = self.element(op.target, op.target_map.data.results, list(op.target_indices))
-        self.writer.line(f"mugraph::te::copy_async<{op.elements}>(&{target}, &{source});")
+        name, given = op.name.removeprefix("te."), f"&{target}, &{source}"
+        if isinstance(op, te.Conditional):
+            given += f", {self.holds(op)}"
+        self.writer.line(f"mugraph::te::{name}<{op.elements}>({given});")
 
     @print.register
     def _(self, op: te.CommitOp) -> None:

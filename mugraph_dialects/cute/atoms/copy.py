@@ -36,6 +36,11 @@ class CopyAtom(NamedTuple):
         """The number of threads that execute the instruction together."""
         return self.thr_id.size()
 
+    @property
+    def fills_zeros(self) -> bool:
+        """Whether it writes zeros where a predicate does not hold."""
+        return "_ZFILL" in self.name
+
     def value_layouts(self, element_bits: int) -> tuple[Layout[int], Layout[int], Layout[int]]:
         """The layouts ``(src, dst, ref)`` from (thread, value) to elements of that many bits.
 

@@ -75,7 +75,7 @@ def texpr_access_costs(kernel: te.KernelOp) -> Iterator[TexprAccessCost]:
             continue
         addresses = _addresses(access, points)
         other: IntArray | None = None
-        if isinstance(access.op, te.CopyAsyncOp):
+        if isinstance(access.op, te.AsyncCopy):
             side = next(one for one in accesses if one.op is access.op and one is not access)
             other = _addresses(side, points)
         yield _cost(access, addresses, other, executions)

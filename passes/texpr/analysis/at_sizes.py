@@ -88,7 +88,7 @@ def _steps(kernel: te.KernelOp, value: SSAValue) -> Iterator[int]:
         if isinstance(value.owner, Block) and value.owner.args[cut.argument] is value:
             yield cut.step
     for op in kernel.walk():
-        if isinstance(op, te.IfOp) and value in op.indices:
+        if isinstance(op, te.Conditional) and value in op.indices:
             operands = list(op.indices)
             of_loops = [
                 place

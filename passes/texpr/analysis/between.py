@@ -31,7 +31,7 @@ class Moment:
 
 def between(
     place: Operation,
-    conditions: Sequence[te.IfOp],
+    conditions: Sequence[te.Conditional],
     moments: tuple[Moment, Moment],
     order: Mapping[Operation, int],
     dimensions: Sequence[str],
@@ -96,7 +96,7 @@ def cells(pairs: isl.Set, places: Mapping[int, isl.Set]) -> Iterator[frozenset[i
     yield from (one | {place} for one in inside)
 
 
-def differs_between_blocks(condition: te.IfOp, kernel: te.KernelOp) -> bool:
+def differs_between_blocks(condition: te.Conditional, kernel: te.KernelOp) -> bool:
     """Whether a condition may hold for some alone of the blocks that may meet."""
     found, variables = expanded(condition.map.data.results, list(condition.indices))
     if kernel.variable not in variables:

@@ -221,7 +221,7 @@ def _covers(relation: Relation) -> bool:
     return count.to_python() == math.prod(relation.op.box)
 
 
-def _outer_conditions(relation: Relation) -> list[te.IfOp]:
+def _outer_conditions(relation: Relation) -> list[te.Conditional]:
     step = relation.step
     return (
         []

@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects import te
 from mugraph.dialects.te.sizes import ends_of
-from mugraph.passes.texpr.analysis.domains import domain_of, first_point, isl_set, isl_text
+from mugraph.passes.texpr.analysis.domains import Domain, domain_of, first_point, isl_set, isl_text
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
     extents, so that functions are checked by themselves.
     """
     for op in root.walk():
-        if isinstance(op, (te.AccessOp, te.CopyAsyncOp, te.BulkCopyOp, te.WarpgroupMmaOp)):
+        if isinstance(op, (te.AccessOp, te.AsyncCopy, te.BulkCopyOp, te.WarpgroupMmaOp)):
             touches = [touch for touch in op.touches() if not touch.clipped]
             found = next(filter(None, (_check_touch(op, touch) for touch in touches)), None)
         elif isinstance(op, te.SectionOp):
@@ -46,7 +46,8 @@ def find_out_of_bounds(root: Operation) -> OutOfBounds | None:
                 whole - part + 1
                 for whole, part in zip(source.get_shape(), result.get_shape(), strict=True)
             )
-            found = _check(op, op.buffer, op.indices, op.index_map.results, extents)
+            index = op.index_map.results
+            found = _check(op, op.buffer, op.indices, index, extents, domain_of(op))
         else:
             continue
         if found is not None:
@@ -59,7 +60,7 @@ def _check_touch(op: Operation, touch: te.Touch) -> OutOfBounds | None:
     shape = touch.type.get_shape()
     extents = shape if len(touch.expressions) == len(shape) else (touch.type.elements,)
     fits = [extent - part + 1 for extent, part in zip(extents, touch.box, strict=True)]
-    return _check(op, touch.buffer, touch.indices, touch.expressions, fits)
+    return _check(op, touch.buffer, touch.indices, touch.expressions, fits, domain_of(op).of(touch))
 
 
 def _check(
@@ -68,8 +69,8 @@ def _check(
     indices: Sequence[SSAValue],
     expressions: Sequence[AffineExpr],
     extents: Sequence[int],
+    domain: Domain,
 ) -> OutOfBounds | None:
-    domain = domain_of(op)
     name = domain.named("i")
     names = [name[value] for value in indices]
     shape, ends = cast(te.BufferType, buffer.type).get_shape(), ends_of(buffer)

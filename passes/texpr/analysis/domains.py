@@ -63,9 +63,15 @@ class Domain:
     """The loops around an operator, the outermost first, and the conditions that it is under."""
 
     loops: tuple[te.LoopOp, ...]
-    conditions: tuple[te.IfOp, ...]
+    conditions: tuple[te.Conditional, ...]
     sizes: tuple[SSAValue, ...] = ()
     """The sizes that a call says, which are the same for all accesses."""
+
+    def of(self, touch: te.Touch) -> Domain:
+        """Where an operator touches something: under conditions of its own, too."""
+        if touch.only is None:
+            return self
+        return replace(self, conditions=(*self.conditions, touch.only))
 
     def named(self, prefix: str, shared: Container[te.LoopOp] = ()) -> dict[SSAValue, str]:
         """A name for each variable; those of ``shared`` loops have one whatever the prefix."""
@@ -165,7 +171,7 @@ def accesses_of(root: Operation) -> list[Access]:
             for touch in op.touches():
                 found, variables = expanded(touch.expressions, touch.indices)
                 made = replace(touch, expressions=found, indices=tuple(variables))
-                accesses.append(Access(**vars(made), op=op, domain=domain))
+                accesses.append(Access(**vars(made), op=op, domain=domain.of(touch)))
     return accesses
 
 

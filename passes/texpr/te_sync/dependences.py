@@ -178,7 +178,7 @@ def _needed(way: _Way) -> list[Dependence]:
             if pairs is None:
                 continue
             scopes = _scopes(pairs, holder)
-            if not isinstance(one.op, te.CopyAsyncOp):
+            if not isinstance(one.op, te.AsyncCopy):
                 _add(found, pairs, scopes, way.dimensions, [], lambda: way.places)
                 continue
             for landing, constraints in _landings(pairs, way.groups):

@@ -94,6 +94,29 @@ __device__ __forceinline__ void copy_async(T* target, T const* source) {
   }
 }
 
+// As copy_async where `exists`; zeros otherwise, and the source is not read.
+template <int kCount, class T>
+__device__ __forceinline__ void copy_async_or_zero(T* target, T const* source, bool exists) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  if constexpr (kBytes < 4) {
+    using Word = typename Bytes<kBytes>::Type;
+    *reinterpret_cast<Word*>(target) = exists ? *reinterpret_cast<Word const*>(source) : Word(0);
+  } else {
+#if defined(__CUDACC__)
+    const uint32_t place = static_cast<uint32_t>(__cvta_generic_to_shared(target));
+    const int bytes = exists ? kBytes : 0;
+    if constexpr (kBytes == 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(source), "r"(bytes) : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(source), "n"(kBytes), "r"(bytes)
+                   : "memory");
+    }
+#else
+    mugraph::copy_async_or_zero<kBytes>(target, source, exists);
+#endif
+  }
+}
+
 __device__ __forceinline__ void commit_copies() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.commit_group;" ::: "memory");

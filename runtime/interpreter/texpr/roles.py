@@ -284,7 +284,9 @@ class Execution(Turns[RunningRole, Batch]):
         role.products.begin(end, hide)
 
 
-def chosen_by(op: te.IfOp | te.WhenOp, batch: Batch, *, in_part: bool = False) -> Batch | None:
+def chosen_by(
+    op: te.Conditional | te.WhenOp, batch: Batch, *, in_part: bool = False
+) -> Batch | None:
     """The threads of a batch for which a condition holds, if there are any.
 
     With ``in_part`` those of a block run together also where they are not all of them.

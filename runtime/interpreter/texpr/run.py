@@ -351,13 +351,20 @@ class Runner:
         places.write(self.read(op, op.registers, registers, batch))
 
     @_run.register
-    def _(self, op: te.CopyAsyncOp, batch: Batch) -> None:
-        source, target = self._all_touched(op, batch)
+    def _(self, op: te.AsyncCopy, batch: Batch) -> None:
+        read, write = op.touches()
+        target = self.places(op, write, batch)
+        chosen = Batch(batch.count, batch) if read.only is None else chosen_by(read.only, batch)
+        source = None if chosen is None else self.places(op, read, chosen)
         # Between now and the wait the target holds nothing.
         target.storage.written[target.rows, target.numbers] = False
 
         def land() -> None:
-            target.write(self.read(op, op.source, source, batch))
+            values = np.zeros(target.numbers.shape, target.storage.elements.dtype)
+            if chosen is not None and source is not None:
+                rows = slice(None) if chosen.parents is None else chosen.parents
+                values[rows] = self.read(op, op.source, source, chosen)
+            target.write(values)
 
         self._copies.uncommitted.append(land)
 

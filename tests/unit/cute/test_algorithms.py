@@ -17,7 +17,7 @@ from mugraph.dialects.cute.algorithms import (
     gemm,
     reduce,
 )
-from mugraph.dialects.cute.atoms import tma_atom
+from mugraph.dialects.cute.atoms import TMA_COPIES, tma_atom
 from mugraph.dialects.cute.engines import ArrayEngine, Lanes
 from mugraph.dialects.cute.machines import running_on
 from mugraph.dialects.cute.numpy_machine import NumpyMachine
@@ -188,7 +188,7 @@ def test_views_of_all_threads_get_registers_for_each() -> None:
     assert sums.dtype == np.float32
     for part, fragment in zip(parts, held, strict=True):
         copy(part, fragment)
-    call_mma(mma, sums[_, 0, 0], held[0][_, 0, 0], held[1][_, 0, 0], sums[_, 0, 0])
+    mma.call(sums[_, 0, 0], held[0][_, 0, 0], held[1][_, 0, 0], sums[_, 0, 0])
     copy(sums, result)
     np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
@@ -250,6 +250,10 @@ def test_tma_copies_are_those_of_one_thread() -> None:
     box = composition(Swizzle(2, 3, 3), Layout((8, 32), (32, 1)))
     copy(atom, make_tensor(source, Layout((8, 32), (32, 1))), make_tensor(target, box))
     assert target[box(3, 8)] == 3 * 32 + 8 != target[3 * 32 + 8]
+    for name in TMA_COPIES:
+        one = tma_atom(name, 128)
+        assert (one.threads, one.arch, one.name) == (1, "sm_90", name)
+        assert all(layout[1].size() == 8 for layout in one.value_layouts(16))
     with pytest.raises(LayoutError, match="whole 16 bytes, not of 24 bits"):
         tma_atom("SM90_TMA_STORE", 24)
     with pytest.raises(LayoutError, match="no TMA copy 'SM90_TMA'; there are SM90_TMA_LOAD"):

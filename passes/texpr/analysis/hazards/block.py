@@ -72,7 +72,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
                 agents += op.result.type.count
         self._copies = agents
         """The component of clocks that the copies of the first thread have."""
-        if any(isinstance(op, te.CopyAsyncOp) for op in kernel.walk()):
+        if any(isinstance(op, te.AsyncCopy) for op in kernel.walk()):
             agents += threads
         self._closed = np.zeros(threads, np.int64)
         """How many groups of copies each thread has closed."""
@@ -416,7 +416,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         self.sums.check(op, role)
         for event in self._touched(op, role):
             self.parts.touch(event)
-            if isinstance(event.access.op, te.CopyAsyncOp):
+            if isinstance(event.access.op, te.AsyncCopy):
                 event.epochs = self._closed[event.threads] + 1
                 self.memory.write(event, self._under_way(), self._copies + event.threads)
             else:

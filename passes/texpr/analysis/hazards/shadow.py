@@ -263,7 +263,7 @@ class Shadow:
             missing = f"no barrier of the {scope} orders them"
         if isinstance(before, te.BulkLoadOp):
             kind, missing = HazardKind.IN_FLIGHT, "nothing has waited for the phase of its mbarrier"
-        elif isinstance(before, te.CopyAsyncOp) and thread == earlier:
+        elif isinstance(before, te.AsyncCopy) and thread == earlier:
             missing = "no 'te.wait' for the copy stands between them"
         elif other.epochs[other_row] == NEVER:
             wait = "cp_async_bulk_wait_group"

@@ -174,6 +174,17 @@ func.func @f(%a: !te.buffer<8xf16>) {
 
 // -----
 
+// CHECK: 'te.copy_async_or_zero': a thread copies 2, 4, 8 or 16 bytes at once
+func.func @f(%a: !te.buffer<8xf16>) {
+  %s = te.new : !te.buffer<8xf16, shared>
+  te.par %i = 4 {
+    te.copy_async_or_zero 3, %a[0] : !te.buffer<8xf16> to %s[0] : !te.buffer<8xf16, shared> if %i - 1 >= 0
+  }
+  func.return
+}
+
+// -----
+
 // CHECK: 'te.copy_async': a thread copies 2, 4, 8 or 16 bytes at once
 func.func @f(%a: !te.buffer<8xf16>) {
   %s = te.new : !te.buffer<8xf16, shared>

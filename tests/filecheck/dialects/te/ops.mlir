@@ -55,6 +55,8 @@ func.func @asynchronous(%a: !te.buffer<64x32xf16>) {
         te.step "copy" {
           // CHECK: te.copy_async 8, %a[%i * 8, %thread] : !te.buffer<64x32xf16> to %t[%i mod 2, %thread * 8] {x = 1 : i64} : !te.buffer<2x256xf16, shared>
           te.copy_async 8, %a[%i * 8, %thread] : !te.buffer<64x32xf16> to %t[%i mod 2, %thread * 8] {x = 1 : i64} : !te.buffer<2x256xf16, shared>
+          // CHECK-NEXT: te.copy_async_or_zero 8, %a[%i * 8, %thread] : !te.buffer<64x32xf16> to %t[%i mod 2, %thread * 8] : !te.buffer<2x256xf16, shared> if 6 - %i >= 0, %thread mod 2 == 0 {x = 1 : i64}
+          te.copy_async_or_zero 8, %a[%i * 8, %thread] : !te.buffer<64x32xf16> to %t[%i mod 2, %thread * 8] : !te.buffer<2x256xf16, shared> if 6 - %i >= 0, %thread mod 2 == 0 {x = 1 : i64}
         }
         // CHECK: te.commit
         te.commit

@@ -159,7 +159,7 @@ def print_kernel(
             read = f"static_cast<int>({held})"
         writer.line(f"int const {name} = {read};  // lengths")
     for cut in kernel.cuts:
-        if not kernel.is_number(cut.argument):
+        if not kernel.is_number(cut.argument) and kernel.persistent_blocks is None:
             print_leave(kernel, cut, printer)
     if kernel.domain is not None:
         printer.span = names.fresh("span")

@@ -387,11 +387,7 @@ def end_kernel(
         if isinstance(op, sched.LocalTileOp):
             held = {dim: numbers[said[end]] for dim, end in op.end_of.items() if end in said}
             names = enumerate(_names_of_tile(op, outer))
-            named = {
-                dim: numbers[name]
-                for dim, name in names
-                if name and (name in extents.lengths or not _exists_where_launched(op, dim, cuts))
-            }
+            named = {dim: numbers[name] for dim, name in names if name}
             op.end_along({**op.end_of, **held, **named})
     for op in kernel.body.walk():
         if isinstance(op, sched.CopyOp):
@@ -420,23 +416,6 @@ def end_kernel(
         kernel.cut = DenseArrayBase.from_list(i64, _flat(parts))
     values = [extents.values[name] for name in numbers if name not in extents.lengths]
     return [*operands, *values]
-
-
-def _exists_where_launched(
-    op: sched.LocalTileOp, dim: int, cuts: Mapping[int, tuple[str, int]]
-) -> bool:
-    """Whether tiles have one element along a dimension, which all blocks that a call launches have.
-
-    The grid is cut there, a block an element.
-    """
-    split = op.slicing().split(dim)
-    axes = [axis for axis, blocks in enumerate(split.blocks) if blocks > 1]
-    return (
-        op.loop_dim != dim
-        and len(axes) == 1
-        and cuts.get(axes[0], ("", 0))[1] == 1
-        and split.factors()[axes[0]] == 1
-    )
 
 
 def _names_of_tile(op: sched.LocalTileOp, outer: Mapping[SSAValue, Names]) -> Names:

@@ -17,9 +17,6 @@ struct Along {
     return kBefore == 1 && existing % kVector != 0;
   }
 
-  // Whether all elements of a tile exist along the mode.
-  static __host__ __device__ constexpr bool is_whole(int existing) { return existing >= kExtent; }
-
   // How many of kVector neighbours from linear index `index` on exist, the first ones; vectors lie along mode 0.
   template <int kVector>
   static __host__ __device__ constexpr int count(uint32_t index, int existing) {
@@ -45,11 +42,6 @@ class Within {
   template <class... Counts>
   __host__ __device__ constexpr explicit Within(Counts... existing) : existing_{existing...} {
     static_assert(sizeof...(Counts) == sizeof...(Dims), "one count for each ragged dimension");
-  }
-
-  __host__ __device__ constexpr bool is_whole() const {
-    int dim = 0;
-    return (Dims::is_whole(existing_[dim++]) && ...);
   }
 
   template <int kVector>

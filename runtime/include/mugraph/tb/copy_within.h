@@ -128,8 +128,7 @@ struct CopyWithin {
 };
 
 // dst_shared(i) = src_global(i) by cp.async, 0 where the source has no element. The elements of a vector that does not
-// exist whole are stored by the thread itself, those of several vectors at once. Tiles that exist whole, most of a
-// loop's, are asked once. Commits nothing, as CopyAsync.
+// exist whole are stored by the thread itself, those of several vectors at once. Commits nothing, as CopyAsync.
 template <int kThreads, int kVector, class DstLayout, class SrcLayout, class... Dims>
 struct CopyAsyncWithin {
   using Whole = CopyAsync<kThreads, kVector, DstLayout, SrcLayout>;
@@ -139,10 +138,6 @@ struct CopyAsyncWithin {
   template <class T, class... Counts>
   static __device__ __forceinline__ void run(T* dst_shared, T const* src_global, int thread, Counts... existing) {
     const Within<Dims...> within(existing...);
-    if (within.is_whole()) {
-      Whole::run(dst_shared, src_global, thread);
-      return;
-    }
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
     const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
     const auto count_of = [&](int round) {

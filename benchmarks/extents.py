@@ -261,7 +261,7 @@ def random_numbers() -> Any:
 PROGRAMS: tuple[Program, ...] = (
     Decode(),
     Layer("norm_linear", 4096, 4096, 1, _norm_linear, _norm_linear_reference),
-    Layer("gated_mlp", 2048, 8192, 2, _gated, _gated_reference, buckets=(16, 64, 128, 256)),
+    Layer("gated_mlp", 2048, 8192, 2, _gated, _gated_reference, buckets=(16, 128, 256, 320, 512)),
 )
 
 

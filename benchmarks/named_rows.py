@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -23,13 +23,9 @@ from benchmarks.h200.device import DEVICE
 from benchmarks.h200.measure import SEED
 from benchmarks.h200.statistics import set_count
 from mugraph.build import DTensor, KernelGraph
-from mugraph.dialects.plan import Plan
 
 TOLERANCE = 4e-3
 """The largest norm of an error by the norm of the result: a few roundings."""
-AS_CUT = Plan(tiles="written")
-BLOCK_KEYS = 64
-"""Keys of a tile of the contiguous cache."""
 
 
 @dataclass(frozen=True)
@@ -82,56 +78,8 @@ TILES = (16, 64, 128)
 
 
 def contiguous(step: Step) -> KernelGraph:
-    """Attention over caches (sequence, head, key, element), cut as over pages."""
+    """Attention over caches (sequence and head, key, element)."""
     graph = mi.new_kernel_graph("contiguous")
-    batch = step.sequences * step.heads
-    q = graph.new_input((batch, step.group, step.width))
-    k, v = (graph.new_input((batch, step.keys, step.width)) for _ in range(2))
-    grid = (batch, 1, 1)
-    block = mi.new_threadblock_graph(grid, (128, 1, 1), step.keys // BLOCK_KEYS)
-    keys = graph.transpose(k)
-    tiles = [
-        block.new_input(q, (0, -1, -1)),
-        block.new_input(keys, (0, -1, -1), 2),
-        block.new_input(v, (0, -1, -1), 1),
-    ]
-    _attend(block, *tiles, step.width, (0, -1, -1))
-    graph.mark_output(*graph.customized([q, keys, v], block))
-    return graph
-
-
-def paged(step: Step, page: int) -> KernelGraph:
-    """The same over pages (page, head, key, element), a page an iteration."""
-    graph = mi.new_kernel_graph(f"paged_{page}")
-    count = step.keys // page
-    q = graph.new_input((step.sequences, 1, step.heads, step.group, step.width))
-    shape = (step.sequences * count, step.heads, page, step.width)
-    k, v = (graph.new_input(shape) for _ in range(2))
-    table = graph.new_input((step.sequences, count), dtype=mi.int32)
-    block = mi.new_threadblock_graph((step.sequences, step.heads, 1), (128, 1, 1), count)
-    keys = graph.transpose(k)
-    map_ = (0, 2, -1)
-    tiles = [
-        block.new_input(q, map_),
-        block.new_input(keys, map_, 1, through=table),
-        block.new_input(v, map_, 1, through=table),
-    ]
-    _attend(block, *tiles, step.width, map_)
-    graph.mark_output(*graph.customized([q, keys, table, v], block))
-    return graph
-
-
-def _attend(block: Any, q: Any, k: Any, v: Any, width: int, map_: Sequence[int]) -> None:
-    """softmax(q k / sqrt(width)) v, of which a pass makes the maximum that keeps it finite."""
-    scores = block.mul_scalar(block.matmul(q, k, dtype=mi.float32), width**-0.5)
-    weights = block.exp(scores, dtype=mi.float16)
-    total = block.forloop_accum(block.matmul(weights, v))
-    block.new_output(block.div(total, block.forloop_accum(weights, "sum")), map_)
-
-
-def fused(step: Step) -> KernelGraph:
-    """The contiguous program in whole tensors, which is cut and planned for it."""
-    graph = mi.new_kernel_graph("fused")
     batch = step.sequences * step.heads
     q = graph.new_input((batch, step.group, step.width))
     k, v = (graph.new_input((batch, step.keys, step.width)) for _ in range(2))
@@ -141,7 +89,7 @@ def fused(step: Step) -> KernelGraph:
 
 
 def looked_up(step: Step, page: int) -> KernelGraph:
-    """The program in whole tensors over pages, of as many keys as memory says of each sequence."""
+    """The same over pages, of as many keys as memory says of each sequence."""
     graph = mi.new_kernel_graph(f"looked_up_{page}")
     count = step.keys // page
     heads = (step.sequences, step.heads)
@@ -210,14 +158,10 @@ class Paged(Case):
 
     def build(self, arch: str) -> dict[str, Built]:
         """The kernels; of ragged sequences that one alone which reads how many keys there are."""
-        fused_one = {"fused": compiled(looked_up(self.step, self.page), arch)}
-        if self.is_ragged:
-            return fused_one
-        return fused_one | {
-            "paged": compiled(paged(self.step, self.page), arch, AS_CUT),
-            "contiguous": compiled(contiguous(self.step), arch, AS_CUT),
-            "contiguous, fused": compiled(fused(self.step), arch),
-        }
+        built = {"paged": compiled(looked_up(self.step, self.page), arch)}
+        if not self.is_ragged:
+            built["contiguous"] = compiled(contiguous(self.step), arch)
+        return built
 
     def comparison(self, built: dict[str, Built]) -> Comparison:
         """Beside the same over contiguous caches, SDPA, and FlashInfer."""
@@ -255,23 +199,14 @@ class Paged(Case):
         attention = torch.nn.functional.scaled_dot_product_attention
         batch = step.sequences * step.heads
 
-        def apart(q: Any) -> Any:
-            return q.view(step.sequences, 1, step.heads, step.group, step.width)
-
         def joined(*tensors: Any) -> list[Any]:
             return [x.view(batch, *x.shape[2:]) for x in tensors]
 
-        systems: dict[str, Call] = {
-            f"{OURS}, fused": lambda q, k, v, t, _k, _v, n: own["fused"](q, k, v, t, n)
-        }
+        systems: dict[str, Call] = {OURS: lambda q, k, v, t, _k, _v, n: own["paged"](q, k, v, t, n)}
         if self.is_ragged:
             return systems
         systems |= {
-            f"{OURS}, paged": lambda q, k, v, t, *_: own["paged"](apart(q), k, v, t),
             "contiguous": lambda q, _k, _v, _t, k, v, _: own["contiguous"](*joined(q, k, v)),
-            "contiguous, fused": lambda q, _k, _v, _t, k, v, _: own["contiguous, fused"](
-                *joined(q, k, v)
-            ),
             "SDPA, contiguous": lambda q, _k, _v, _t, k, v, _: attention(q, k, v),
             "SDPA, gathered first": lambda q, k, v, t, *_: attention(
                 q, _gathered(k, t), _gathered(v, t)

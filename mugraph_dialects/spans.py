@@ -16,10 +16,12 @@ class Span:
     count: int
 
 
-def span_of(forms: Sequence[LinearForm], block: Sequence[int], iterations: int) -> Span:
-    """The iterations in which forms of block and iteration are at least 0; one at least.
+def span_of(
+    forms: Sequence[LinearForm], block: Sequence[int], iterations: int, fewest: int = 1
+) -> Span:
+    """The iterations in which forms of block and iteration are at least 0; ``fewest`` at least.
 
-    Without an iteration in which they are it is one in which they are not.
+    Without an iteration in which they are it is one in which they are not, or none.
     """
     first, end = 0, iterations
     for form in forms:
@@ -31,4 +33,4 @@ def span_of(forms: Sequence[LinearForm], block: Sequence[int], iterations: int) 
         elif step < 0:
             end = min(end, rest // -step + 1)
     first = min(first, iterations - 1)
-    return Span(first, max(end - first, 1))
+    return Span(first, max(end - first, fewest))

@@ -221,8 +221,10 @@ def _print_persistent(
     writer.line()
     writer.line(f"// persistent {kernel.persistent_blocks}")
     writer.line("#pragma unroll 1")
-    writer.open(_loop_over_blocks(role, kernel, total_blocks(kernel, printer.arguments())))
-    columns, rows, _ = grid_extents(kernel, printer.arguments())
+    numbers = [printer.number(argument) for argument in kernel.body.block.args]
+    extents = grid_extents(kernel, numbers, kernel.cuts)
+    writer.open(_loop_over_blocks(role, kernel, total_blocks(extents)))
+    columns, rows, _ = extents
     writer.line(f"uint3 const blockIdx = tb::{block_at(kernel)}(place, {columns}, {rows});")
     ping_pong = role.ping_pong_index is not None
     inner = replace(printer, before="before", round="round" if ping_pong else None)
@@ -238,8 +240,9 @@ def _print_persistent(
 
 def block_at(kernel: sched.KernelOp) -> str:
     """The function that finds a block's place in the grid."""
-    # Groups of rows are whole unless a call cuts the grid.
-    function = "block_in" if any(cut.axis == 1 for cut in kernel.cuts_by_call) else "block_at"
+    # Groups of rows are whole unless the grid is cut.
+    cuts = kernel.cuts_by_call if kernel.persistent_blocks is None else kernel.cuts
+    function = "block_in" if any(cut.axis == 1 for cut in cuts) else "block_at"
     return f"{function}<{kernel.raster_rows}>"
 
 

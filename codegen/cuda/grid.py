@@ -6,12 +6,18 @@ import math
 from collections.abc import Sequence
 
 from mugraph.dialects import sched
+from mugraph.dialects.launch_extents import GridCut
 
 
-def grid_extents(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
-    """The extents of a kernel's grid, of which the values of its arguments may cut off a part."""
+def grid_extents(
+    kernel: sched.KernelOp, arguments: Sequence[str], cuts: Sequence[GridCut] | None = None
+) -> list[str]:
+    """The extents of a kernel's grid, of which the values of its arguments may cut off a part.
+
+    Those of a call cut it, or ``cuts``: a kernel also knows what device memory holds.
+    """
     extents = [str(blocks) for blocks in kernel.grid_dim]
-    for cut in kernel.cuts_by_call:
+    for cut in kernel.cuts_by_call if cuts is None else cuts:
         # Whole clusters.
         together = kernel.cluster_blocks
         step = cut.step * together
@@ -21,11 +27,11 @@ def grid_extents(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
     return extents
 
 
-def total_blocks(kernel: sched.KernelOp, arguments: Sequence[str]) -> str:
-    """How many blocks the grid of a call has."""
-    if not kernel.cuts_by_call:
-        return str(math.prod(kernel.grid_dim))
-    return " * ".join(f"({extent})" for extent in grid_extents(kernel, arguments))
+def total_blocks(extents: Sequence[str]) -> str:
+    """How many blocks a grid of such extents has."""
+    if all(extent.isdigit() for extent in extents):
+        return str(math.prod(map(int, extents)))
+    return " * ".join(f"({extent})" for extent in extents)
 
 
 def launched_grid(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]:
@@ -39,5 +45,5 @@ def launched_grid(kernel: sched.KernelOp, arguments: Sequence[str]) -> list[str]
         return [str(blocks) for blocks in kernel.launched_grid]
     if kernel.persistent_blocks is None:
         return grid_extents(kernel, arguments)
-    total = total_blocks(kernel, arguments)
+    total = total_blocks(grid_extents(kernel, arguments))
     return [f"std::min<int64_t>({kernel.persistent_blocks}, {total})", "1", "1"]

@@ -26,6 +26,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import GridCut
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.sched.domain import fewest_iterations
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import op_label
 
@@ -159,7 +160,7 @@ def print_kernel(
             read = f"static_cast<int>({held})"
         writer.line(f"int const {name} = {read};  // lengths")
     for cut in kernel.cuts:
-        if not kernel.is_number(cut.argument):
+        if not kernel.is_number(cut.argument) and kernel.persistent_blocks is None:
             print_leave(kernel, cut, printer)
     if kernel.domain is not None:
         printer.span = names.fresh("span")
@@ -224,7 +225,8 @@ def span_of_block(kernel: sched.KernelOp, printer: KernelPrinter) -> str:
         moves = [*form.coefficients]
         step, moves[len(AXES)] = moves[len(AXES)], 0
         bounds.append(f"tb::bound<{step}>({start_of(form.constant, moves, printer)})")
-    return f"tb::span<{most_iterations(kernel)}>({', '.join(bounds)})"
+    least = "" if fewest_iterations(kernel) else ", 0"
+    return f"tb::span<{most_iterations(kernel)}{least}>({', '.join(bounds)})"
 
 
 def _thread_number(printer: KernelPrinter) -> str:

@@ -20,6 +20,8 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.maps import Bound
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.ragged import RaggedDim
+from mugraph.dialects.sched.channel import RunsAtIteration
+from mugraph.dialects.sched.domain import fewest_iterations
 from mugraph.dialects.tensor_types import (
     base_layout,
     op_label,
@@ -125,8 +127,10 @@ def print_block_barrier(printer: KernelPrinter, why: str) -> None:
 def scope_of(op: Operation, iteration: str, ahead: int, printer: KernelPrinter) -> str:
     """Opens the scope of an operator that does nothing where the loop has no such iteration."""
     loop = sched.enclosing_loop(op)
-    if loop is None and printer.span is not None and iteration.isdigit() and int(iteration):
-        return f"if ({iteration} < {printer.span}.count) {{"
+    if loop is None and printer.span is not None and iteration.isdigit():
+        fixed = isinstance(op, RunsAtIteration | sched.CopyOp) and op.fixed_iteration is not None
+        if int(iteration) or (fixed and not fewest_iterations(printer.kernel)):
+            return f"if ({iteration} < {printer.span}.count) {{"
     if not ahead or loop is None:
         return "{"
     if 0 < ahead < loop.step_of:

@@ -57,13 +57,14 @@ class SortedGroups(NamedTuple):
 def rows_of_a_tile(rows: int, groups: int) -> int:
     """Choice: the rows of a tile; 1 where groups have about one row.
 
-    A group has two tiles at least, on average: of its last one half is empty, and there are as many
-    tiles as the worst groups take.
+    A group has more rows than a tile, on average.  Smaller tiles leave less empty, and bring a
+    group's matrix more often: 64 groups of 128 rows took 163 us on an H200 in tiles of 128 rows and
+    177 in tiles of 64 (2048 x 1408 matrices).
     """
     if rows <= groups or rows < SMALLEST_TILE:
         return 1
     size = SMALLEST_TILE
-    while 4 * size * groups <= rows and size < LARGEST_TILE:
+    while 2 * size * groups <= rows and size < LARGEST_TILE:
         size *= 2
     return size
 

@@ -22,9 +22,31 @@ from mugraph.dialects.spans import Span, span_of
 from mugraph.dialects.tensor_types import shape_of
 
 
+def fewest_iterations(kernel: KernelOp) -> int:
+    """How many iterations a block runs at least, where its number depends on the block.
+
+    Blocks that share the tiles of a loop in turn may have none, unless what follows the loop is of
+    its last iteration, or reads what comes once.
+    """
+    loops = loops_of(kernel)
+    alone = all(loop.parent_op() is kernel and loop.peeled is None for loop in loops)
+    if not (kernel.is_interleaved and kernel.domain is not None and loops and alone):
+        return 1
+    steps = (op for op in kernel.body.walk() if isinstance(op, RunsAtIteration | CopyOp))
+    fixed = [op for op in steps if op.fixed_iteration is not None]
+    later = any(
+        isinstance(use.operation.parent_op(), EpilogueOp)
+        for op in fixed
+        if isinstance(op, CopyOp)
+        for use in op.destination.uses
+    )
+    return int(later or any(map(counts_from_end, fixed)))
+
+
 def spans_of(kernel: KernelOp, box: Sequence[slice]) -> Iterator[tuple[Span, tuple[slice, ...]]]:
     """Some blocks of a grid in boxes, in each of which all run the same iterations."""
     forms, iterations = kernel.domain_forms(), most_iterations(kernel)
+    fewest = fewest_iterations(kernel)
     ranges = [
         [slice(index, index + 1) for index in range(blocks.start, blocks.stop)]
         if any(form.coefficients[axis] for form in forms)
@@ -32,7 +54,7 @@ def spans_of(kernel: KernelOp, box: Sequence[slice]) -> Iterator[tuple[Span, tup
         for axis, blocks in enumerate(box)
     ]
     for part in itertools.product(*ranges):
-        yield span_of(forms, [blocks.start for blocks in part], iterations), part
+        yield span_of(forms, [blocks.start for blocks in part], iterations, fewest), part
 
 
 def with_count(kernel: KernelOp, count: int) -> KernelOp:
@@ -47,6 +69,10 @@ def with_count(kernel: KernelOp, count: int) -> KernelOp:
     copy = kernel.clone()
     for loop in loops_of(copy):
         loop.range = IntegerAttr(count, i64)
+        if not count:
+            for result, carried in zip(loop.results, loop.carried, strict=True):
+                result.replace_all_uses_with(carried)
+            Rewriter.erase_op(loop)
     for op in tuple(copy.body.walk()):
         if not isinstance(op, RunsAtIteration | CopyOp) or op.fixed_iteration is None:
             continue

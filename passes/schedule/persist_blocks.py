@@ -155,8 +155,8 @@ class PersistBlocksPass(ModulePass):
             found = blocks_at_once(trial, target, self.blocks)
             if kernel.domain is not None:
                 found = "its blocks run different numbers of iterations"
-            if any(cut not in kernel.cuts_by_call for cut in kernel.cuts):
-                found = "blocks leave that memory says nobody needs"
+            if any(length.axis >= 0 for length in kernel.held_lengths):
+                found = "each of its blocks reads a length of its own"
             mine = [launch for launch in launches if launch.resolve() is kernel]
             alignments = alignments_of(kernel, mine)
             if isinstance(found, int):

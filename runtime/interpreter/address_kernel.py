@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 from mugraph.dialects import sched
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.custom import is_part_of_step
-from mugraph.dialects.sched.domain import with_count, with_lengths
+from mugraph.dialects.sched.domain import fewest_iterations, with_count, with_lengths
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.sched.structure import loop_iterations, most_iterations
 from mugraph.dialects.spans import Span, span_of
@@ -171,7 +171,8 @@ def _running(
     for some in lists:
         # Blocks of persistent kernels, which take several of the grid, run all iterations.
         first_blocks = some[0].tolist() if forms else some[0, :1].tolist() * some.shape[1]
-        spans = [span_of(forms, block, iterations) for block in first_blocks]
+        fewest = fewest_iterations(kernel)
+        spans = [span_of(forms, block, iterations, fewest) for block in first_blocks]
         for span in dict.fromkeys(spans):
             alike = some[:, [span == own for own in spans]]
             yield from ((span, part) for part in within(alike, together))

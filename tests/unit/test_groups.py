@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated_programs import check_emulated_later, interpreted, made_of
+from emulated_programs import check_emulated_later, graph_of, interpreted, made_of
 from xdsl.dialects.builtin import ModuleOp
 
 import mugraph.build as mi
-from mugraph.runtime.cuda import only_function
+from mugraph.dialects import sched
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import generate_cuda, only_function
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import ExecutionError, run_function
@@ -68,6 +73,36 @@ def test_random_groups_by_tma_and_warp_groups() -> None:
     given = [x, matrices, ends]
     made = made_of(lambda *given: mi.grouped_matmul(*given, rows_per_tile=64), *given)
     check_emulated_later(made, lambda kernels: require_near(*kernels.run(given), *given))
+
+
+def test_persistent_blocks_share_the_tiles_that_have_rows() -> None:
+    """Few blocks take the tiles that the tables count; no rows are left for some blocks."""
+    x, matrices = numbers(200, 128, 256, 5)
+    graph = graph_of(
+        lambda *given: mi.grouped_matmul(*given, rows_per_tile=128),
+        *(x, matrices, np.zeros(5, np.int32)),
+    )
+    module = graph.module()
+    for step in compile_pipeline("sm_90a", Plan(loads="tma", tile=(0, 0, 128), block=(256, 1, 1))):
+        few = PersistBlocksPass("sm_90a", blocks=5) if isinstance(step, PersistBlocksPass) else step
+        few.apply(make_context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert kernel.persistent_blocks == 5 and kernel.cuts and not kernel.cuts_by_call
+    made = generate_cuda(module, make_context(), "sm_90a")
+    ends_of = [
+        [0, 70, 70, 150, 200],
+        [200, 200, 200, 200, 200],
+        [0, 0, 0, 0, 0],
+        [9, 19, 150, 160, 199],
+    ]
+    for ends in (np.array(each, np.int32) for each in ends_of):
+        given = [x, matrices, ends]
+        require_near(*run_function(module, None, given), *given)
+
+        def check(kernels: CudaModule, given: list[Array] = given) -> None:
+            require_near(*kernels.run(given), *given)
+
+        check_emulated_later(made, check)
 
 
 def test_sorted_tokens_of_experts_and_back() -> None:

@@ -82,20 +82,24 @@ def values_of(space: TileSpace) -> Iterator[Values]:
 
 
 def smaller(space: TileSpace, candidate: Candidate, values: Values) -> Shrink:
-    """What a kernel is at smaller values, of what it is at the largest."""
+    """What a kernel is at smaller values, of what it is at the largest.
+
+    Blocks that share a loop and have none of its tiles take next to no time.
+    """
     partition, split = candidate
     grid = list(partition.grid)
     for number in called_dimensions(space):
         for axis in partition.cuts[number].axes:
             grid[axis] = math.ceil(grid[axis] * values.called)
-    iterations = max(math.ceil(math.ceil(partition.forloop * values.length) / split), 1)
+    tiles = max(math.ceil(partition.forloop * values.length), 1)
+    busy, iterations = min(split, tiles), math.ceil(tiles / split)
 
     def shrink(shape: KernelShape) -> KernelShape:
         part = values.called * values.length
         loads = Loads(
             load._replace(tensor_bytes=int(load.tensor_bytes * part)) for load in shape.loads
         )
-        return shape._replace(blocks=math.prod(grid) * split, iterations=iterations, loads=loads)
+        return shape._replace(blocks=math.prod(grid) * busy, iterations=iterations, loads=loads)
 
     return shrink
 

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
+from mugraph.dialects.sched.domain import fewest_iterations
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.schedule.barriers.dependences import (
     TaskOperations,
@@ -40,9 +41,12 @@ def tasks_of(kernel: sched.KernelOp) -> Iterator[TaskOperations]:
 def separate_prologue(kernel: sched.KernelOp) -> None:
     """Puts a barrier before an operator of the prologue where it depends on other threads.
 
-    Its operators run once, in the order of the text, in which no schedule has fewer barriers.
+    Its operators run once, in the order of the text, in which no schedule has fewer barriers.  What
+    blocks without an iteration read behind the loop waits for the prologue alone.
     """
     for phase in sched.computing_block(kernel).ops:
+        if isinstance(phase, sched.PrologueOp) and not fewest_iterations(kernel):
+            phase.body.block.add_op(sched.BarrierOp())
         if isinstance(phase, sched.PrologueOp) and _computes(phase):
             operators = list(phase.body.block.ops)
             tasks = [TaskOperations(op_label(op), Phase.BEFORE, [op]) for op in operators]

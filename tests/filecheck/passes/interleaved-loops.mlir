@@ -7,8 +7,8 @@
 // CHECK: kn.customized {{.*}} grid [2, 3, 1] block [128, 1, 1] forloop 3 interleaved lengths [2, 520]
 // PROOF: proved equal: the normal forms of all results coincide
 
-// A block runs iterations whose tile, the number of the iteration times 3 and the block's, has keys.
-// CUDA: tb::Span const span = tb::span<3>(tb::bound<-192>(-64 * static_cast<int>(blockIdx.y) + 1 * length_length + -1));
+// A block runs iterations whose tile, the number of the iteration times 3 and the block's, has keys; perhaps none.
+// CUDA: tb::Span const span = tb::span<3, 0>(tb::bound<-192>(-64 * static_cast<int>(blockIdx.y) + 1 * length_length + -1));
 // CUDA: tb::existing_of<64, 64>((span.first) * 3 + blockIdx.y, 0, length_length)
 func.func @attention(%length: tensor<1xi32>, %q: tensor<2x16x32xf16>, %k: tensor<2x?x32xf16> {mugraph.extent = ["", "n", ""]}, %v: tensor<2x?x32xf16> {mugraph.extent = ["", "n", ""]}) -> tensor<2x16x32xf16> attributes {mugraph.extents = {n = {largest = 520 : i64, held = 0 : i64}}} {
   %0 = kn.transpose %k dims [0, 2, 1] : tensor<2x?x32xf16> -> tensor<2x32x?xf16>

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.domain import spans_of, with_count
+from mugraph.dialects.sched.domain import fewest_iterations, spans_of, with_count
 from mugraph.dialects.sched.structure import loops_of, most_iterations
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.bounds import check_bounds
@@ -62,7 +62,7 @@ def counts_of(kernel: sched.KernelOp) -> list[int]:
     every = [slice(0, extent) for extent in kernel.grid_dim]
     # Lengths may leave any number of iterations.
     found = (
-        range(1, most_iterations(kernel))
+        range(fewest_iterations(kernel), most_iterations(kernel))
         if kernel.held_lengths
         else sorted({span.count for span, _ in spans_of(kernel, every)})
     )

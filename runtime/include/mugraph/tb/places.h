@@ -57,8 +57,8 @@ struct Span {
   int count;
 };
 
-// Those of kMost in which all bounds hold, one at least.
-template <int kMost, int... kSteps>
+// Those of kMost in which all bounds hold, kFewest at least.
+template <int kMost, int kFewest = 1, int... kSteps>
 __host__ __device__ constexpr Span span(IterationBound<kSteps>... bounds) {
   int first = 0, end = kMost;
   const auto keep = [&](int rest, int step) {
@@ -67,7 +67,7 @@ __host__ __device__ constexpr Span span(IterationBound<kSteps>... bounds) {
   };
   (keep(bounds.rest, kSteps), ...);
   first = cute::min(first, kMost - 1);
-  return {first, cute::max(end - first, 1)};
+  return {first, cute::max(end - first, kFewest)};
 }
 
 }  // namespace tb

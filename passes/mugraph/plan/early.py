@@ -65,12 +65,10 @@ def waits_for_few_blocks(graph: CustomizedOp, target: Target) -> bool:
     for value in graph.operands:
         while isinstance(value.owner, SharesMemory | RegroupOp):
             value = value.owner.operands[0]
-        made = value.owner
-        if (
-            isinstance(made, CustomizedOp)
-            and 2 * math.prod(made.grid_dim) <= target.multiprocessors
-        ):
-            return True
+        if isinstance(made := value.owner, CustomizedOp):
+            grid, parts = made.decided.grid or made.grid_dim, made.decided.split_k or 1
+            if 2 * parts * math.prod(grid) <= target.multiprocessors:
+                return True
     return False
 
 

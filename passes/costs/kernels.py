@@ -102,6 +102,12 @@ HELD_CACHE_FACTOR = 2.0
 """What all multiprocessors load and store together in that fit, in parts of what device memory
 delivers.  With :data:`~mugraph.passes.costs.memory.CACHE_FACTOR`, that of bulk copies, norms of
 4096 x 1280 would have one warp a row, and no such plan was timed."""
+LONE_WARPS = 3.0
+"""How many warps of a scheduler hide what each waits for, where blocks have a multiprocessor alone.
+
+A norm of 4096 elements that are rounded to f8 took 3.0, 2.6, 2.4 and 2.9 us on an H200 by 128, 256,
+512 and 1024 threads, and codes of 12288 3.4 by 256 and 2.8 by 512.
+"""
 ACCESS_CYCLES = 10.0
 """What an access of fewer bytes than a whole vector takes of a thread: a softmax of 4096 x 50,257
 took 406 us on an H200 in two kernels that moved elements, about 200 more than its bytes take."""
@@ -174,7 +180,8 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     # Lanes of other blocks compute what those of one do not.
     together = min(busiest, resident)
     work = issued / min(shape.threads * together, HELD_LANES) + special
-    alone = issued / min(shape.threads, HELD_LANES) + special
+    lanes = shape.threads / LONE_WARPS if busiest == 1 else shape.threads
+    alone = issued / min(lanes, HELD_LANES) + special
     block = moved / rate + (alone + meeting) / clock
     # All of a row is loaded before anything of it is stored.
     whole = any(count * length >= held.largest for count, length in rows)

@@ -10,7 +10,13 @@ from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.reading import make_context, parse_text
 
 MLP = """
-func.func @f(%x: !x, %wg: !w ATTRIBUTES, %wu: !w ATTRIBUTES, %wd: !d ATTRIBUTES) -> !x {
+func.func @f(%in: !x, %wg: !w ATTRIBUTES, %wu: !w ATTRIBUTES, %wd: !d ATTRIBUTES) -> !x {
+  %x = kn.customized %in grid [BLOCKS, 1, 1] block [128, 1, 1] forloop 1 plan <tiles = written> {
+  ^bb0(%di: !x):
+    %si = tb.input %di imap [1, -1, -1] : !x -> !tb.stensor<1xCOLUMNSxbf16>
+    %q = tb.square %si : !tb.stensor<1xCOLUMNSxbf16> -> !tb.stensor<1xCOLUMNSxbf16>
+    tb.output %q omap [1, -1, -1] : !tb.stensor<1xCOLUMNSxbf16> -> !x
+  } : (!x) -> !x
   %h = kn.customized %x, %wg, %wu grid [128, 1, 1] block [128, 1, 1] forloop 32 {
   ^bb0(%dx: !x, %dg: !w, %du: !w):
     %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : !x -> !tb.stensor<1x64xbf16>
@@ -43,15 +49,17 @@ TYPES = {
 }
 
 
-def gate(attributes: str) -> CustomizedOp:
-    """The kernel of gate and up of an MLP of one row, planned."""
-    text = MLP.replace("ATTRIBUTES", attributes)
+def gate(attributes: str, blocks: int = 128) -> CustomizedOp:
+    """The kernel of gate and up of an MLP of one row, planned, behind one of so many blocks."""
+    text = MLP.replace("ATTRIBUTES", attributes).replace("BLOCKS", str(blocks))
+    text = text.replace("COLUMNS", str(2048 // blocks))
     for name, type_ in TYPES.items():
         text = text.replace(name, type_)
     module = parse_text(make_context(), text, "mlp")
     PassPipeline((PlanPass(arch="sm_90a"),)).apply(make_context(), module)
     (function,) = (op for op in module.ops if isinstance(op, FuncOp))
-    return next(op for op in function.walk() if isinstance(op, CustomizedOp))
+    _, own, _ = (op for op in function.walk() if isinstance(op, CustomizedOp))
+    return own
 
 
 def test_weights_that_are_there_early_come_in_few_iterations() -> None:
@@ -60,3 +68,14 @@ def test_weights_that_are_there_early_come_in_few_iterations() -> None:
     turns = [plan.forloop or 32 for plan in (changing.decided, constant.decided)]
     assert constant.decided.pdl == "early"
     assert turns[1] < turns[0]
+
+
+def test_behind_few_blocks_as_much_is_on_its_way_as_fits() -> None:
+    """Weights come while one block works, and shared memory says how many."""
+    plans = gate("{mugraph.constant}").decided, gate("{mugraph.constant}", 1).decided
+    turns = [plan.forloop or 32 for plan in plans]
+    ahead = [
+        ((plan.stages or (2,))[0] - 1) / turns for plan, turns in zip(plans, turns, strict=True)
+    ]
+    assert turns[1] > turns[0]
+    assert ahead[1] >= 1.5 * ahead[0]

@@ -18,6 +18,7 @@ from mugraph.passes.program.fuse_kernels.segments import in_segments
 from mugraph.passes.program.fuse_kernels.times import in_a_program
 from mugraph.passes.program.fuse_kernels.ways import Place, Step, Stretch, Ways
 from mugraph.passes.targets import target_named
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
 
@@ -61,6 +62,27 @@ def test_kernels_take_no_less_than_their_bounds(program: Callable[[New], mi.DTen
     assert any(attempts[each].time < math.inf for each in both)
     for each in both:
         assert bounds[each] <= in_a_program(attempts[each].time, TARGET)
+
+
+@pytest.mark.parametrize("element", ["f8E4M3FN", "bf16"])
+def test_transposed_weights_take_what_columns_that_lie_so_take(element: str) -> None:
+    rows, columns = f"tensor<12288x4096x{element}>", f"tensor<4096x12288x{element}"
+    lies = f"{columns}, #cute.layout<(4096,12288):(1,4096)>>"
+    seen = f"%w = kn.transpose %rows dims [1, 0] : {rows} -> {columns}>"
+
+    def time(argument: str, view: str, type_: str) -> float:
+        text = f"""
+func.func @linear(%x: tensor<1x4096x{element}>, {argument} {{mugraph.constant}},
+                  %s: tensor<1x12288xf32>) -> tensor<1x12288xf32> {{
+  {view}
+  %m = kn.matmul %x, %w : (tensor<1x4096x{element}>, {type_}) -> tensor<1x12288xf32>
+  %y = kn.mul %m, %s : (tensor<1x12288xf32>, tensor<1x12288xf32>) -> tensor<1x12288xf32>
+  func.return %y : tensor<1x12288xf32>
+}}"""
+        function = only_function(parse_text(make_context(), text, "<text>"))
+        return find_kernels(function, TARGET).time
+
+    assert time(f"%rows: {rows}", seen, f"{columns}>") == time(f"%w: {lies}", "", lies)
 
 
 def test_what_is_in_no_kernel_is_in_no_larger_one() -> None:

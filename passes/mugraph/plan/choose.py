@@ -24,7 +24,14 @@ from mugraph.passes.costs.kernels import (
     time_in_epilogues,
 )
 from mugraph.passes.costs.residency import resident_blocks
-from mugraph.passes.mugraph.plan.early import has_weights, leaves_room, takes_few_turns
+from mugraph.passes.mugraph.plan.early import (
+    brings_weights,
+    has_weights,
+    leaves_room,
+    stages_meanwhile,
+    takes_few_turns,
+    waits_for_few_blocks,
+)
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
 from mugraph.passes.mugraph.plan.tiles import (
@@ -108,7 +115,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         preferred = tuple(name for name, part in parts if part) or None
         start = "early" if early else "end"
         return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
-    return plan.over(loads_by_threads(shape, target, early=early))
+    meanwhile = early and brings_weights(graph) and waits_for_few_blocks(graph, target)
+    stages = (stages_meanwhile(shape, target),) if meanwhile and shape.iterations > 1 else None
+    return plan.over(loads_by_threads(shape, target, stages, early=early))
 
 
 def time_under(graph: CustomizedOp, plan: Plan, target: Target) -> float | None:
@@ -241,15 +250,17 @@ def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
     )
 
 
-def loads_by_threads(shape: KernelShape, target: Target, *, early: bool) -> Plan:
+def loads_by_threads(
+    shape: KernelShape, target: Target, stages: tuple[int, ...] | None, *, early: bool
+) -> Plan:
     """How far ahead all threads load, and when the next kernel may start.
 
     A producer keeps as many bytes on their way as the memory needs, so that what starts beside it
     only takes from it: its next kernel starts at its end.  Where all threads load, they are late.
     A long kernel that only brings and stores each tile once hides the next one's launch, and so
-    does one that is to begin it ``early``.
+    does one that is to begin it ``early``.  ``stages`` are taken where they are given.
     """
-    stages = stages_by_threads(shape, target)
+    stages = stages or stages_by_threads(shape, target)
     preferred = None if stages is None else ("stages",)
     start = "early" if early or streams_long(shape, target) else "late"
     return Plan(loads="cp_async", stages=stages, pdl=start, preferred=preferred)

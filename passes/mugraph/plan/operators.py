@@ -259,6 +259,7 @@ class OperatorWork(NamedTuple):
             row_dims = (len(shape_of(op.operands[0].type)) - 1,)
         if isinstance(op, tb.ReductionMaxOp):
             exchanged += MAXIMUM_EXCHANGES
+            row_dims = () if follows_product(op.input) else (op.reduced_dim,)
         operands, results = (*op.operands,), (*op.results,)
         conversion, runs = 0.0, False
         if factors and is_narrow(op.operands[-1]):

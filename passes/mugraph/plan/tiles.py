@@ -15,7 +15,13 @@ from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import Load, Loads, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
-from mugraph.passes.mugraph.plan.early import ABOUT_ALIKE, brings_weights, takes_few_turns
+from mugraph.passes.mugraph.plan.early import (
+    ABOUT_ALIKE,
+    brings_weights,
+    stages_meanwhile,
+    takes_few_turns,
+    waits_for_few_blocks,
+)
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.limits import (
     ALIKE_NS,
@@ -316,19 +322,24 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
 def _of_fewest_turns(
     space: TileSpace, choices: Sequence[TileChoice], target: Target
 ) -> list[TileChoice]:
-    """Of kernels that should have few iterations those of the fewest that take about as long."""
+    """Of kernels that should have few iterations those of the fewest that take about as long.
+
+    Of those that wait for a kernel of few blocks these have most bytes on their way meanwhile.
+    """
     if not brings_weights(space.graph):
         return []
-    timed: list[tuple[float, float, TileChoice]] = []
+    waits = waits_for_few_blocks(space.graph, target)
+    timed: list[tuple[float, tuple[int, float], TileChoice]] = []
     for choice in choices:
         shape = shape_under(space, choice.partition)
         if choice.split == 1 and takes_few_turns(space.graph, shape, target):
             fill = fill_ns(shape, target, bulk=shape.prefers_bulk(target))
-            timed.append((choice.time - fill, shape.turns, choice))
+            ahead = (stages_meanwhile(shape, target) - 1) * shape.loop_bytes if waits else 0
+            timed.append((choice.time - fill, (-ahead, shape.turns), choice))
     longest = ABOUT_ALIKE * min((time for time, _, _ in timed), default=0.0)
-    alike = [(turns, choice) for time, turns, choice in timed if time <= longest]
-    fewest = min((turns for turns, _ in alike), default=0)
-    return [choice for turns, choice in alike if turns == fewest]
+    alike = [(order, choice) for time, order, choice in timed if time <= longest]
+    first = min((order for order, _ in alike), default=None)
+    return [choice for order, choice in alike if order == first]
 
 
 def _waits_for_memory(space: TileSpace, choice: TileChoice, target: Target) -> bool:

@@ -24,6 +24,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.transforms.common_subexpression_elimination import cse
 
 from mugraph.dialects import kn
+from mugraph.dialects.constant import is_constant
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import (
@@ -240,6 +241,17 @@ class ViewFirstPart(RewritePattern):
         rewriter.replace(op, kn.ViewOp(whole, with_layout(op.result.type, layout)))
 
 
+def _lay_out_weights(function: FuncOp) -> None:
+    """Writes the layouts of transposed weights, which kernels read where they lie, in their types.
+
+    Estimates then know which elements are neighbours in memory.  What is a result stays as it is.
+    """
+    for op in function.body.block.ops:
+        is_weight = isinstance(op, kn.TransposeOp) and is_constant(op.input)
+        if is_weight and not any(isinstance(use.operation, ReturnOp) for use in op.results[0].uses):
+            _laid_out(op.results[0])
+
+
 def hoist_views(function: FuncOp) -> None:
     """Moves the transposes of a function up to its arguments, and drops copies that are views."""
     patterns: list[RewritePattern] = [
@@ -250,4 +262,5 @@ def hoist_views(function: FuncOp) -> None:
     ]
     PatternRewriteWalker(GreedyRewritePatternApplier(patterns)).rewrite_region(function.body)
     cse(function.body)
+    _lay_out_weights(function)
     function.update_function_type()

@@ -127,8 +127,7 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
             return 1  # two such blocks beside each other were not measured
         sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
         registers = sums // threads + GROUP_REGISTERS
-        one_of_rows = shape.passed_on[0] == GROUP_ROWS
-        if registers == MUCH_HELD and one_of_rows and not shape.masks_ends:
+        if registers == MUCH_HELD and shape.passed_on[0] == GROUP_ROWS and not shape.masks_ends:
             registers -= RECOMPUTED_REGISTERS
         threads += target.warp_size  # a warp beside them loads
     elif _is_of_warps(shape, target) and shape.prefers_bulk(target):

@@ -67,10 +67,6 @@ def _sector_bytes(shape: Sequence[int], element_bytes: int, row: int) -> int:
     return math.prod(shape) // row * sectors * SECTOR_BYTES
 
 
-def _padded(extent: int, multiple: int) -> int:
-    return -(-extent // multiple)
-
-
 class KernelModel(NamedTuple):
     """What a kernel with a loop along some dimensions is, to ask what it becomes under partitions.
 
@@ -361,8 +357,8 @@ def _work(
                 m, n, conversion = n, m, RUN_CONVERSION_ISSUES
             for factor in op.factors:
                 depth = shapes[factor.lhs][-1]
-                steps = _padded(depth, k)
-                count = matrices * _padded(rows, m) * _padded(columns, n) * steps
+                steps = math.ceil(depth / k)
+                count = matrices * math.ceil(rows / m) * math.ceil(columns / n) * steps
                 group_rows = rows if factor.is_whole(columns, depth) else 0
                 swaps = factor.swaps(rows, columns, matrices) and depth % factor.step == 0
                 if swaps:

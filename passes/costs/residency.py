@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 
 from mugraph.dialects.programming_model import (
+    GROUP_ROWS,
     GROUP_THREADS,
     MAX_THREAD_REGISTERS,
     REGISTER_BYTES,
@@ -33,9 +34,12 @@ GROUP_REGISTERS = 24
 """Those of a thread of one such group beside another block's, as its kernel asks for them, and of
 three groups, which have no more."""
 MUCH_HELD, RECOMPUTED_REGISTERS = 136, 8
-"""Registers that it does with less than, where no mask of a ragged end needs some (``MUCH_HELD`` of
-``passes/schedule/plan_stensor_memory``).  Of 176, for 128 sums and 32 keys of depth 256, it spills
-where 168 are left: 256 prompts of 512 tokens took 200 us on an H200, and 112 by two groups."""
+"""Registers that it does with less than, where it has the rows of one instruction and no mask of a
+ragged end needs some (``MUCH_HELD`` of ``passes/schedule/plan_stensor_memory``).
+
+Of 176, for 128 sums and 32 keys of depth 256, it spills where 168 are left: 256 prompts of 512
+tokens took 200 us on an H200, and 112 by two groups.  In tiles of 128 rows and 32 keys two blocks
+share a multiprocessor: 384 matrices of 256 queries and keys took 30 us, and 25 in tiles of 64."""
 PLAIN_REGISTERS, COMPUTING_REGISTERS, SWAPPED_REGISTERS = 80, 16, 32
 """The same of warp groups whose sums are a result as they are, where something is computed of
 them, and of swapped operands: what a kernel asks for (``registers_wanted`` of
@@ -123,7 +127,7 @@ def resident_blocks(shape: KernelShape, stages: int, target: Target) -> int:
             return 1  # two such blocks beside each other were not measured
         sums = shape.loop.sums + shape.after.sums + math.prod(shape.passed_on) // 2
         registers = sums // threads + GROUP_REGISTERS
-        if registers == MUCH_HELD and not shape.masks_ends:
+        if registers == MUCH_HELD and shape.passed_on[0] == GROUP_ROWS and not shape.masks_ends:
             registers -= RECOMPUTED_REGISTERS
         threads += target.warp_size  # a warp beside them loads
     elif _is_of_warps(shape, target) and shape.prefers_bulk(target):

@@ -7,8 +7,10 @@ import math
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
+from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.compile import before_planning, compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.work import Load, Loads, PhaseWork
@@ -55,6 +57,14 @@ def plan_of(heads: int, tokens: int, depth: int, *, causal: bool) -> tuple[Plan,
 def test_short_prompts_have_one_stage_so_that_three_blocks_start_side_by_side() -> None:
     plan, threads = plan_of(1024, 256, 128, causal=True)
     assert (plan.stages, threads) == ((1,), 128)
+
+
+def test_keys_are_cut_into_whole_steps_for_warp_groups() -> None:
+    # A quarter of 352 is 88 keys, which single warps would multiply.
+    kernel = planned(384, 352, 64, causal=False)
+    products = [op for op in kernel.walk() if isinstance(op, tb.MatmulOp)]
+    assert len(products) == 2
+    assert all(shape_of(op.lhs.type)[-1] % 16 == 0 for op in products)
 
 
 def test_prompts_have_one_stage_where_that_lets_in_a_third_block() -> None:

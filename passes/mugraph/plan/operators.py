@@ -97,6 +97,8 @@ class Factor(NamedTuple):
     """Whether they could convert the right matrix, with swapped operands."""
     loaded: bool
     """Whether both matrices are loaded, so that their operands can be swapped as they are."""
+    step: int
+    """The depth of which theirs are whole multiples then: an instruction's."""
 
     @classmethod
     def of(cls, lhs: SSAValue, rhs: SSAValue, phases: LoopPhases) -> Factor:
@@ -106,7 +108,15 @@ class Factor(NamedTuple):
         fits = _is_for_groups(lhs, rhs, phases)
         promotes = fits and family is not None and family.sum_bits is not None and phases.promotes
         loaded = all(isinstance(value.owner, tb.InputOp) for value in (lhs, rhs))
-        return cls(lhs, fits, element, promotes, is_converted(rhs, lhs), loaded)
+        step = 1 if family is None else family.depth
+        return cls(lhs, fits, element, promotes, is_converted(rhs, lhs), loaded, step)
+
+    def is_whole(self, columns: int, depth: int) -> bool:
+        """Whether warp groups could multiply tiles of so many columns and such a depth.
+
+        384 matrices of 352 queries and keys took 89 us on an H200 in tiles of 88 keys.
+        """
+        return self.fits_groups and columns % GROUP_COLUMNS == 0 and depth % self.step == 0
 
     def swaps(self, rows: int, columns: int, matrices: int) -> bool:
         """Whether warp groups have the product of so many tiles with swapped operands.

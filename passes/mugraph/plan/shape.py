@@ -16,7 +16,6 @@ from mugraph.dialects.kn.idle_iterations import largest_in_tiles, masks_that_idl
 from mugraph.dialects.linear_forms import LinearForm, at_lengths
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import (
-    GROUP_COLUMNS,
     REGISTER_BYTES,
     SECTOR_BYTES,
     VECTOR_BYTES,
@@ -66,10 +65,6 @@ class Alike(NamedTuple):
 def _sector_bytes(shape: Sequence[int], element_bytes: int, row: int) -> int:
     sectors = -(-row * element_bytes // SECTOR_BYTES)
     return math.prod(shape) // row * sectors * SECTOR_BYTES
-
-
-def _padded(extent: int, multiple: int) -> int:
-    return -(-extent // multiple)
 
 
 class KernelModel(NamedTuple):
@@ -361,11 +356,11 @@ def _work(
             if op.reads_runs(rows, tiles[0][-1], matrices):
                 m, n, conversion = n, m, RUN_CONVERSION_ISSUES
             for factor in op.factors:
-                steps = _padded(shapes[factor.lhs][-1], k)
-                count = matrices * _padded(rows, m) * _padded(columns, n) * steps
-                for_groups = factor.fits_groups and columns % GROUP_COLUMNS == 0
-                group_rows = rows if for_groups else 0
-                swaps = factor.swaps(rows, columns, matrices)
+                depth = shapes[factor.lhs][-1]
+                steps = math.ceil(depth / k)
+                count = matrices * math.ceil(rows / m) * math.ceil(columns / n) * steps
+                group_rows = rows if factor.is_whole(columns, depth) else 0
+                swaps = factor.swaps(rows, columns, matrices) and depth % factor.step == 0
                 if swaps:
                     group_rows = columns
                 each = Product(
@@ -379,7 +374,7 @@ def _work(
                     converted,
                     conversion,
                     swaps and not factor.converted,
-                    (rows, columns, shapes[factor.lhs][-1]),
+                    (rows, columns, depth),
                     _bytes_with_sums(op, shapes, derived) if op.transformed else 0,
                 )
                 products.append(each)

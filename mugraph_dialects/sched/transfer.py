@@ -187,6 +187,8 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     def ragged(self) -> list[RaggedDim]:
         """Which elements exist along the dimensions that are checked."""
+        if not self.checked_dims:
+            return []
         bounds = dict(enumerate(self._tile_bounds()))
         return [
             RaggedDim(dim, bound)

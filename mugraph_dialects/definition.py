@@ -66,30 +66,41 @@ def _verifier(
 ) -> Callable[[IRDLOperation], None]:
     """What verifies an operator: by its definition, its traits, and what it says of itself.
 
-    The definition depends on types and attributes alone, and is asked once for the same ones:
-    passes leave most operators as they are.  An operator on tensors with named extents says
-    nothing of itself: of that a copy with extents is verified (``--name-extents``).  Where extents
-    do not go together, or a map does not fit them, the error says of which operator.
+    The definition depends on types and attributes alone, and is asked once for equal ones: passes
+    leave most operators as they are, and modules have many alike.  An operator on tensors with
+    named extents says nothing of itself: of that a copy with extents is verified
+    (``--name-extents``).  Where extents do not go together, or a map does not fit them, the error
+    says of which operator.
     """
     known: dict[object, _Known] = {}
     has_others = bool(definition.regions or definition.successors)
 
+    def verify_traits(op: IRDLOperation) -> None:
+        for trait in definition.traits:
+            trait.verify(op)
+
     def verified(op: IRDLOperation) -> None:
         types = [value.type for value in (*op.operands, *op.results)]
         attributes = [*op.properties.values(), *op.attributes.values()]
-        identities = len(op.operands), *map(id, types), *map(id, attributes)
-        key = identities, (*op.properties,), (*op.attributes,)
-        found = known.get(key)
+        names = len(op.operands), (*op.properties,), (*op.attributes,)
+        identities = names, *map(id, types), *map(id, attributes)
+        found = known.get(identities)
         if found is None:
-            definition.verify(op)
-            found = _Known(any(map(is_dynamic, types)), types, attributes)
+            # Equal ones, such as those of another module, take longer to look up.
+            values = names, *types, *attributes
+            found = None if has_others else known.get(values)
+            if found is None:
+                definition.verify(op)
+                found = _Known(any(map(is_dynamic, types)), types, attributes)
+            else:
+                verify_traits(op)
+                found = _Known(found.is_dynamic, types, attributes)
             if not has_others:
-                if len(known) == MOST_KNOWN:
+                if len(known) >= MOST_KNOWN:
                     known.clear()
-                known[key] = found
+                known[identities] = known[values] = found
         else:
-            for trait in definition.traits:
-                trait.verify(op)
+            verify_traits(op)
         if verify is None or (found.is_dynamic and is_verified_when_static(op)):
             return
         try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, UnitAttr, i64
+from xdsl.dialects.builtin import I64, DenseArrayBase, IntegerType, UnitAttr, i64
 from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -22,6 +22,16 @@ from mugraph.dialects.tensor_types import kept_with_attribute, op_label
 def extents_of(attribute: DenseArrayBase[IntegerType]) -> tuple[int, ...]:
     """The integers of an array attribute."""
     return tuple(attribute.get_values())
+
+
+def integer_array(numbers: Iterable[int]) -> DenseArrayBase[I64]:
+    """Integers as an array attribute: one for all arrays of the same integers."""
+    return _integer_array(tuple(numbers))
+
+
+@cache
+def _integer_array(numbers: tuple[int, ...]) -> DenseArrayBase[I64]:
+    return DenseArrayBase.from_list(i64, numbers)
 
 
 class HeldLength(NamedTuple):
@@ -141,8 +151,8 @@ class HoldsLengths(HasLaunchExtents):
         """Lets arguments hold lengths, and no others."""
         numbers = [number for each in lengths for number in each[:2]]
         axes = [each.axis for each in lengths]
-        self.lengths = DenseArrayBase.from_list(i64, numbers) if lengths else None
-        self.per = DenseArrayBase.from_list(i64, axes) if max(axes, default=-1) >= 0 else None
+        self.lengths = integer_array(numbers) if lengths else None
+        self.per = integer_array(axes) if max(axes, default=-1) >= 0 else None
 
 
 class HasThreadblockGraph(HasLaunchExtents):

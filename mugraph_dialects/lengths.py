@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import I64, DenseArrayBase, IndexType, IntegerType, i
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.launch_extents import HoldsLengths, extents_of
+from mugraph.dialects.launch_extents import HoldsLengths, extents_of, integer_array
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of
 
 LARGEST_LENGTH = 2**31 - 1
@@ -27,7 +27,7 @@ def numbers_of(attribute: DenseArrayBase[IntegerType] | None) -> tuple[int, ...]
 
 def numbers_attribute(numbers: Sequence[int]) -> DenseArrayBase[I64] | None:
     """Integers as an attribute; ``None`` for none."""
-    return DenseArrayBase.from_list(i64, list(numbers)) if numbers else None
+    return integer_array(numbers) if numbers else None
 
 
 def length_fault(type_: Attribute, count: int = 1) -> str | None:

@@ -35,7 +35,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import (
@@ -84,7 +84,7 @@ def part_of(op: Operation) -> Part | None:
 
 def set_part(op: Operation, part: Part) -> None:
     """Says whose part of something an operator computes."""
-    op.attributes[PART] = DenseArrayBase.from_list(i64, [part.place, *part.axes])
+    op.attributes[PART] = integer_array([part.place, *part.axes])
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerType
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.tensor_types import op_label, padded_strides, shape_of
 
 IntArray = npt.NDArray[np.int64]
@@ -58,11 +59,8 @@ class Windows:
 
     def attributes(self) -> tuple[ModesAttr, Numbers]:
         """The properties of an operator."""
-        modes = [
-            DenseArrayBase.from_list(i64, [number for mode in each for number in mode])
-            for each in self.modes
-        ]
-        return ArrayAttr(modes), DenseArrayBase.from_list(i64, list(self.origin))
+        modes = [integer_array([number for mode in each for number in mode]) for each in self.modes]
+        return ArrayAttr(modes), integer_array(self.origin)
 
     @property
     def shape(self) -> tuple[int, ...]:

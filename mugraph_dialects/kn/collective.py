@@ -20,7 +20,7 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_same_type
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.rearrange import ConcatOp
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.reductions import Combiner, CombinerAttr, combiner_attribute
 from mugraph.dialects.shapes import ShapeError
@@ -151,7 +151,7 @@ def bytes_sent(type_: Attribute, devices: int, *, cuts: bool, joins: bool, combi
 
 
 def _numbers(axes: Sequence[int] | None) -> DenseArrayBase | None:
-    return None if axes is None else DenseArrayBase.from_list(i64, list(axes))
+    return None if axes is None else integer_array(axes)
 
 
 class CombiningOp(CollectiveOp):

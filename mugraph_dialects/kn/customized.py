@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     opt_prop_def,
@@ -30,6 +30,7 @@ from mugraph.dialects.launch_extents import (
     HasThreadblockGraph,
     HeldLength,
     HoldsLengths,
+    integer_array,
     largest_held,
 )
 from mugraph.dialects.lengths import verify_held_lengths
@@ -89,8 +90,8 @@ class CustomizedOp(WorkspaceOp, HoldsLengths, HasThreadblockGraph, LaunchesKerne
             operands=[inputs],
             result_types=[result_types],
             properties={
-                "grid": DenseArrayBase.from_list(i64, list(grid)),
-                "block": DenseArrayBase.from_list(i64, list(block)),
+                "grid": integer_array(grid),
+                "block": integer_array(block),
                 "forloop": IntegerAttr(forloop, i64),
                 "plan": plan_attribute(plan),
             },

@@ -21,7 +21,7 @@ from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.kn.kernel import prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.reshape import ReshapeOp
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.reductions import HasEpsilon, epsilon_attribute
 from mugraph.dialects.shapes import ShapeError
@@ -46,7 +46,7 @@ class NormOp(HasEpsilon, CompositeOp):
             operands=[operand, weight],
             result_types=[result_type or operand.type],
             properties={
-                "normalized_shape": DenseArrayBase.from_list(i64, list(normalized_shape)),
+                "normalized_shape": integer_array(normalized_shape),
                 "epsilon": epsilon_attribute(epsilon),
             },
         )

@@ -22,7 +22,7 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import MovesElements
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.pieces import Concatenation, Cut, Move, verify_moved_types
 from mugraph.dialects.tb.operators import all_but, moved_indices, parallel_indices
 from mugraph.dialects.tensor_types import dims, layout_of, op_label, shape_of, value_label
@@ -112,7 +112,7 @@ class SliceOp(MovesElements, HasTileIndices):
         super().__init__(
             operands=[operand],
             result_types=[result_type],
-            properties={"start": DenseArrayBase.from_list(i64, list(start))},
+            properties={"start": integer_array(start)},
         )
 
     def verify_(self) -> None:

@@ -23,7 +23,7 @@ from mugraph.dialects.kn.composite import CompositeOp, Expansion
 from mugraph.dialects.kn.customized import CustomizedOp, match_arguments
 from mugraph.dialects.kn.rearrange import CopyOp
 from mugraph.dialects.kn.view import ViewOp
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.pieces import verify_moved_types
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
@@ -219,7 +219,7 @@ class TransposeOp(RegroupOp):
                 result_type
                 or TensorType(element_type_of(operand.type), [shape[dim] for dim in permutation])
             ],
-            properties={"permutation": DenseArrayBase.from_list(i64, list(permutation))},
+            properties={"permutation": integer_array(permutation)},
         )
 
     @property

@@ -13,6 +13,7 @@ from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.tensor_types import (
     base_layout,
     element_bytes_of,
@@ -97,7 +98,7 @@ class WorkspaceOp(IRDLOperation, HasWorkspace):
 
     def set_workspace_offsets(self, offsets: Sequence[int]) -> None:
         """Records the plan."""
-        self.workspace = DenseArrayBase.from_list(i64, list(offsets))
+        self.workspace = integer_array(offsets)
 
     def verify_(self) -> None:
         """Checks that operands are computed before, and where results live."""

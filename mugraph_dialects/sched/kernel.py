@@ -30,7 +30,14 @@ from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
-from mugraph.dialects.launch_extents import GridCut, HoldsLengths, cut_grid, extents_of, three_fault
+from mugraph.dialects.launch_extents import (
+    GridCut,
+    HoldsLengths,
+    cut_grid,
+    extents_of,
+    integer_array,
+    three_fault,
+)
 from mugraph.dialects.lengths import verify_held_lengths
 from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
@@ -151,8 +158,8 @@ class KernelOp(HoldsLengths):
             properties={
                 "sym_name": StringAttr(sym_name),
                 "inputs": IntegerAttr(inputs, i64),
-                "grid": DenseArrayBase.from_list(i64, list(grid)),
-                "block": DenseArrayBase.from_list(i64, list(block)),
+                "grid": integer_array(grid),
+                "block": integer_array(block),
                 "forloop": None if forloop is None else IntegerAttr(forloop, i64),
                 "plan": plan_attribute(plan),
             },

@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.accessors import number_or
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.indirect import CutsRows, row_strides, verify_numbers
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
 from mugraph.dialects.maps import Slicing
 from mugraph.dialects.ragged import Bounds
@@ -93,7 +93,7 @@ class LocalTileOp(CutsRows):
             operands=[source, through, []],
             result_types=[result_type],
             properties={
-                "map": DenseArrayBase.from_list(i64, list(map_)),
+                "map": integer_array(map_),
                 "fordim": None if fordim < 0 else IntegerAttr(fordim, i64),
             },
         )
@@ -121,7 +121,7 @@ class LocalTileOp(CutsRows):
         self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(
             i32, [1, len(through), len(ends)]
         )
-        self.ended = DenseArrayBase.from_list(i64, list(ends)) if ends else None
+        self.ended = integer_array(ends) if ends else None
 
     def end_at(self, lengths: Mapping[SSAValue, int]) -> None:
         """Lets the tensor end where lengths do that have these values."""

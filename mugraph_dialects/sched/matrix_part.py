@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.sched.mappings import matrix_layout, with_offset
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -34,7 +34,7 @@ def shape_of_one(value: SSAValue, start: DenseArrayBase[IntegerType] | None) -> 
 
 def start_attribute(at: Sequence[int] | None) -> DenseArrayBase[IntegerType] | None:
     """Where a part starts, as a property; ``None`` stands for the origin of the whole."""
-    return None if at is None else DenseArrayBase.from_list(i64, list(at))
+    return None if at is None else integer_array(at)
 
 
 def verify_part(

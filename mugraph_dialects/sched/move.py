@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import (
     AccessError,
@@ -74,7 +74,7 @@ class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         super().__init__(
             operands=[source, destination],
             properties={
-                "at": DenseArrayBase.from_list(i64, list(at)),
+                "at": integer_array(at),
                 "partition": LinearPartitionAttr(partition),
             },
         )

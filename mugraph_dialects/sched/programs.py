@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import PART_THREADS, CanJoin
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.sched.kernel import KernelOp
 from mugraph.dialects.sched.launch import LaunchOp
 from mugraph.dialects.tensor_types import op_label
@@ -68,7 +68,7 @@ class Task(NamedTuple):
         op.attributes[TASK] = DictionaryAttr(
             {
                 "first": IntegerAttr(self.first, i64),
-                "awaits": DenseArrayBase.from_list(i64, awaits),
+                "awaits": integer_array(awaits),
             }
         )
 

@@ -230,7 +230,10 @@ def loop_iterations(kernel: KernelOp) -> int:
 
     Raises ``VerifyException`` where that is known only when the kernel runs.
     """
-    loop = next(_loops_of(kernel), None)
+    return _iterations_of(next(_loops_of(kernel), None))
+
+
+def _iterations_of(loop: ForloopOp | None) -> int:
     if loop is None:
         return 1
     if loop.iterations < 1:
@@ -240,11 +243,11 @@ def loop_iterations(kernel: KernelOp) -> int:
 
 def most_iterations(kernel: KernelOp) -> int:
     """How often the loops of a kernel run at most: so many tiles are cut along them."""
-    loop = next(_loops_of(kernel), None)
     if kernel.domain is not None and kernel.forloop_range is not None:
         return kernel.forloop_range
+    loop = next(_loops_of(kernel), None)
     if loop is None or isinstance(loop.trip_count, int):
-        return loop_iterations(kernel)
+        return _iterations_of(loop)
     if kernel.forloop_range is None:
         raise VerifyException(
             f"{op_label(kernel)}: its loop runs as often as {value_label(loop.trip_count)} says; "

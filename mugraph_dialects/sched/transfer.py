@@ -19,7 +19,7 @@ from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.copies import ASYNC_BYTES
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.ragged import Bounds, RaggedDim, ragged_dims
 from mugraph.dialects.sched.accesses import (
@@ -118,7 +118,7 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 "asynchronous": UnitAttr() if asynchronous else None,
                 "ahead": IntegerAttr(ahead, i64) if ahead else None,
                 "iteration": None if iteration is None else IntegerAttr(iteration, i64),
-                "within": DenseArrayBase.from_list(i64, list(within)) if within else None,
+                "within": integer_array(within) if within else None,
             },
         )
 
@@ -187,6 +187,8 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     def ragged(self) -> list[RaggedDim]:
         """Which elements exist along the dimensions that are checked."""
+        if not self.checked_dims:
+            return []
         bounds = dict(enumerate(self._tile_bounds()))
         return [
             RaggedDim(dim, bound)
@@ -210,7 +212,7 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     def leave_out(self) -> None:
         """Leaves out the elements that do not exist of its tile, whatever that has become."""
         within = [entry.dim for entry in ragged_dims(self._tile_bounds())]
-        self.within = DenseArrayBase.from_list(i64, within) if within else None
+        self.within = integer_array(within) if within else None
 
     def _verify_within(self) -> None:
         checked = self.checked_dims

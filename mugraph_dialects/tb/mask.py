@@ -24,7 +24,7 @@ from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_no_integers
 from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.interfaces import IndexKind, TileIndex
-from mugraph.dialects.launch_extents import extents_of
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
 from mugraph.dialects.linear_forms import (
     LinearForm,
@@ -147,12 +147,12 @@ class MaskOp(ElementwiseOp):
 
     def lie(self, imap: Sequence[int], fordim: int) -> None:
         """Says how tiles lie in the tensor on whose places the condition is."""
-        self.imap = DenseArrayBase.from_list(i64, list(imap))
+        self.imap = integer_array(imap)
         self.fordim = fordim_attribute(fordim)
 
     def cover(self, extents: Sequence[int]) -> None:
         """Says what extents that tensor has."""
-        self.extents = DenseArrayBase.from_list(i64, list(extents))
+        self.extents = integer_array(extents)
 
     def slicing(self) -> Slicing:
         """How the maps cut that tensor into tiles of these extents."""

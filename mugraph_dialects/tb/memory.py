@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -30,7 +31,7 @@ from mugraph.dialects.indirect import (
     verify_numbers,
 )
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
-from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of
+from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of, integer_array
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
 from mugraph.dialects.linear_forms import LinearForm
@@ -77,6 +78,7 @@ def verify_numbers_of_lengths(op: Operation, numbers: Sequence[int]) -> None:
             )
 
 
+@cache
 def fordim_attribute(dim: int) -> IntegerAttr | None:
     """The property that stands for the dimension that the for-loop splits; none for none."""
     return None if dim == NOT_SPLIT else IntegerAttr(dim, i64)
@@ -246,7 +248,7 @@ class InputOp(CutsRows, MovesTile):
             operands=[dtensor, through],
             result_types=[result_type],
             properties={
-                "imap": DenseArrayBase.from_list(i64, list(imap)),
+                "imap": integer_array(imap),
                 "fordim": fordim_attribute(fordim),
                 "ending": numbers_attribute([n for pair in (ends or {}).items() for n in pair]),
             },
@@ -271,7 +273,7 @@ class InputOp(CutsRows, MovesTile):
 
     def lie(self, imap: Sequence[int], fordim: int) -> None:
         """Says how tiles lie in the tensor."""
-        self.imap = DenseArrayBase.from_list(i64, list(imap))
+        self.imap = integer_array(imap)
         self.fordim = fordim_attribute(fordim)
 
     @property
@@ -391,7 +393,7 @@ class OutputOp(MovesTile):
         super().__init__(
             operands=[stensor],
             properties={
-                "omap": DenseArrayBase.from_list(i64, list(omap)),
+                "omap": integer_array(omap),
                 "fordim": fordim_attribute(fordim),
                 "ending": numbers_attribute([n for pair in (ends or {}).items() for n in pair]),
                 "dtensor_type": dtensor_type,

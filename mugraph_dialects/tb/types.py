@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
@@ -44,6 +45,12 @@ class STensorType(ParametrizedAttribute, TypeAttribute):
         super().__init__(
             ArrayAttr([IntAttr(extent) for extent in shape]), element_type, layout or NoneAttr()
         )
+
+    @classmethod
+    @cache
+    def of(cls, shape: tuple[int, ...], element_type: Attribute) -> STensorType:
+        """A tile's type without a layout: one for all tiles alike, and so it is verified once."""
+        return cls(shape, element_type)
 
     def get_shape(self) -> tuple[int, ...]:
         """The extents of the tile."""

@@ -32,6 +32,7 @@ from mugraph.dialects.bulk import (
 )
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.te.accesses import AccessKind, HasTouches, Touch
 from mugraph.dialects.te.asynchronous import WaitsForGroups
 from mugraph.dialects.te.indices import IndexList, verify_indices
@@ -203,10 +204,10 @@ def _properties(
     properties: dict[str, AffineMapAttr | DenseArrayBase] = {
         "tensor_map": tensor_map,
         "buffer_map": buffer_map,
-        "box": DenseArrayBase.from_list(i64, list(box)),
+        "box": integer_array(box),
     }
     if max(steps, default=1) > 1:
-        properties["every"] = DenseArrayBase.from_list(i64, list(steps))
+        properties["every"] = integer_array(steps)
     return properties
 
 

@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import is_given, number_if_given
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.te.indices import IndexList, verify_indices
 from mugraph.dialects.te.mapped import ApplyOp
 
@@ -65,7 +66,7 @@ class IterationOp(IRDLOperation):
             operands=[indices],
             properties={
                 "map": map_,
-                "extents": DenseArrayBase.from_list(i64, list(extents)),
+                "extents": integer_array(extents),
                 "grid": UnitAttr() if grid else None,
                 "alignment": None if alignment is None else IntegerAttr(alignment, i64),
             },

@@ -39,7 +39,14 @@ from xdsl.utils.str_enum import StrEnum
 from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.definition import irdl_op_definition
-from mugraph.dialects.launch_extents import MAX_GRID, GridCut, cut_grid, extents_of, launch_fault
+from mugraph.dialects.launch_extents import (
+    MAX_GRID,
+    GridCut,
+    cut_grid,
+    extents_of,
+    integer_array,
+    launch_fault,
+)
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.dialects.te.accesses import ELEMENT, Combination, CombinationAttr, NewOp
 from mugraph.dialects.te.loops import IfOp, LoopOp, ParOp, as_region
@@ -154,8 +161,8 @@ class KernelOp(LoopOp):
 
     def cut_by(self, grid: Sequence[int], cuts: Sequence[GridCut]) -> None:
         """Lets sizes of the function cut off parts of the grid."""
-        self.grid = DenseArrayBase.from_list(i64, list(grid))
-        self.cut = DenseArrayBase.from_list(i64, [number for cut in cuts for number in cut])
+        self.grid = integer_array(grid)
+        self.cut = integer_array([number for cut in cuts for number in cut])
 
     def launched_grid(self, values: Mapping[int, int]) -> tuple[int, ...]:
         """The blocks along x, y and z where arguments have these values."""
@@ -268,7 +275,7 @@ class KernelOp(LoopOp):
                 numbers = parser.parse_comma_separated_list(
                     parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
                 )
-                found[name] = DenseArrayBase.from_list(i64, numbers)
+                found[name] = integer_array(numbers)
         if parser.parse_optional_keyword("cooperative"):
             found["cooperative"] = UnitAttr()
         return found | super()._parse_clauses(parser)

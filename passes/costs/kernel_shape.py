@@ -84,6 +84,8 @@ class KernelShape(NamedTuple):
 
     def is_chain_of_groups(self, target: Target) -> bool:
         """Whether warp groups multiply all, of which something is passed on in registers."""
+        if not self.loop.chained and not self.after.chained:
+            return False
         phases = [work for work in (self.loop, self.after) if work.products]
         return any(work.chained for work in phases) and all(
             work.suits_groups(self.threads, target) for work in phases

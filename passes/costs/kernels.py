@@ -13,6 +13,7 @@ are right to some tenths.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 from mugraph.dialects.programming_model import (
@@ -131,11 +132,12 @@ def stages_of(shape: KernelShape, target: Target) -> int | None:
     if shape.iterations == 1 or not loop_bytes:
         return 1 if free >= loop_bytes else None
     wanted = target.bulk_bytes_in_flight or 2 * target.bytes_in_flight_per_multiprocessor()
-    resident = resident_blocks(shape, FEWEST_STAGES, target)
-    if shape.is_chain_of_groups(target) and shape.blocks > resident * target.multiprocessors:
-        # As many blocks share a multiprocessor as have room for the fewest stages.
-        free -= target.shared_memory_per_block - _share_of(resident, target)
-        wanted /= resident
+    if shape.is_chain_of_groups(target):
+        resident = resident_blocks(shape, FEWEST_STAGES, target)
+        if shape.blocks > resident * target.multiprocessors:
+            # As many blocks share a multiprocessor as have room for the fewest stages.
+            free -= target.shared_memory_per_block - _share_of(resident, target)
+            wanted /= resident
     most = int(free // loop_bytes)
     most = min(most, WAITING_STAGES if shape.loading.waited_for else MOST_STAGES)
     stages = max(min(math.ceil(wanted / loop_bytes) + 1, most, shape.iterations), 0)
@@ -327,6 +329,7 @@ def fill_ns(shape: KernelShape, target: Target, *, bulk: bool) -> float:
     return (shape.loop_bytes + shape.loading.first_bytes) / (rate * target.clock_ghz)
 
 
+@lru_cache(1 << 14)
 def estimate(shape: KernelShape, target: Target) -> float | None:
     """Nanoseconds that a kernel takes; ``None`` where tiles, sums or rows do not fit a block."""
     held = shape.held_registers(target)

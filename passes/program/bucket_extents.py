@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DictionaryAttr,
     ModuleOp,
     StringAttr,
-    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
@@ -25,6 +23,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import lay_out_row_major
 from mugraph.dialects.kn.compute import UNARY_OPERATORS
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     BUCKET_OF,
@@ -153,7 +152,7 @@ def write_lengths(function: FuncOp, held: Mapping[str, NamedExtent]) -> None:
     function.res_attrs = _split_names(function.res_attrs, of_results, held)
     lengths = {name: [extent.held or 0, extent.largest] for name, extent in held.items()}
     function.attributes[LENGTHS] = DictionaryAttr(
-        {name: DenseArrayBase.from_list(i64, numbers) for name, numbers in lengths.items()}
+        {name: integer_array(numbers) for name, numbers in lengths.items()}
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
@@ -21,6 +21,7 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS
 from mugraph.dialects.sched.kernel import unplanned_kernels
@@ -157,7 +158,7 @@ def merge(pair: Pair) -> None:
         for use in tuple(buffer.result.uses):
             if isinstance(use.operation, sched.BulkCopyOp):
                 use.operation.operands[use.index] = both.result
-                use.operation.at = DenseArrayBase.from_list(i64, [0] * (len(shape) - 1) + [column])
+                use.operation.at = integer_array([0] * (len(shape) - 1) + [column])
     kept = [value for value in pair.channel.buffers if value.owner not in pair.buffers]
     pair.channel.operands = [*kept, both.result]
     for buffer in pair.buffers:

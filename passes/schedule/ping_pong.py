@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
-from mugraph.dialects.launch_extents import MAX_THREADS
+from mugraph.dialects.launch_extents import MAX_THREADS, integer_array
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARP, WARPGROUP, unplanned_kernels
 from mugraph.dialects.sched.order_barrier import shared_buffers_of
@@ -80,7 +80,7 @@ def alternate(found: Alternating, count: int) -> None:
         _number(other, name, index)
         Rewriter.insert_op_after(other, role)
     _number(role, name, 0)
-    kernel.block = DenseArrayBase.from_list(i64, [threads, 1, 1])
+    kernel.block = integer_array([threads, 1, 1])
 
 
 def _threads(found: Alternating, count: int) -> int:

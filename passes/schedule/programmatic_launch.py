@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -15,6 +15,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanOverlap
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.plan import LaunchNext
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
@@ -199,7 +200,7 @@ def overlap_kernel(kernel: sched.KernelOp, constant: Sequence[int], start: Launc
         return
     place_launch(kernel, start)
     if constant:
-        kernel.constant = DenseArrayBase.from_list(i64, list(constant))
+        kernel.constant = integer_array(constant)
 
 
 def launch_programmatically(module: ModuleOp) -> None:

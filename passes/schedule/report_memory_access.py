@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from io import StringIO
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
 from mugraph.dialects import sched, te
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import place_of
 from mugraph.passes.memory.memory_access import AccessCost, memory_access_costs
 from mugraph.passes.texpr.analysis.access_costs import TexprAccessCost, texpr_access_costs
@@ -84,7 +85,7 @@ def attach_costs(costs: Sequence[AccessCost]) -> None:
             ]
             op.attributes.pop(name, None)
             if counts:
-                op.attributes[name] = DenseArrayBase.from_list(i64, counts)
+                op.attributes[name] = integer_array(counts)
 
 
 @dataclass(frozen=True)

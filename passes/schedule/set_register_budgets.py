@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.sched.kernel import MAX_REGISTERS, REGISTER_STEP, WARP, WARPGROUP
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import computing_threads
@@ -129,7 +130,7 @@ def find_budgeted(kernel: sched.KernelOp, target: Target, blocks: int) -> Budget
 def set_budgets(found: Budgeted) -> None:
     """Says in all roles how many registers their threads have."""
     threads = sum(role.threads for role in found.computing) + found.warps * WARP
-    found.kernel.block = DenseArrayBase.from_list(i64, [threads, 1, 1])
+    found.kernel.block = integer_array([threads, 1, 1])
     found.loading.warps = IntegerAttr(found.warps, i64)
     for role in found.computing:
         role.registers = IntegerAttr(found.budgets.computing, i64)

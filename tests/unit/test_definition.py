@@ -1,11 +1,22 @@
 """Operators' assembly formats, which are read when they are first used."""
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import pytest
-from xdsl.irdl import IRDLOperation, VarOperand, var_operand_def
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.irdl import (
+    AnyAttr,
+    IRDLOperation,
+    OpDef,
+    VarConstraint,
+    VarOperand,
+    operand_def,
+    var_operand_def,
+)
 from xdsl.irdl.declarative_assembly_format import FormatProgram
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.test_value import create_ssa_value
 
 from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import irdl_op_definition
@@ -33,6 +44,36 @@ def test_a_wrong_format_is_an_error_where_it_is_used() -> None:
 
     with pytest.raises(ParseError, match="value"):
         str(Misspelt(operands=[[]]))
+
+
+def test_definitions_are_asked_once_for_equal_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[IRDLOperation] = []
+    verify = OpDef.verify
+
+    def counted(self: OpDef, op: IRDLOperation) -> None:
+        asked.append(op)
+        verify(self, op)
+
+    @irdl_op_definition
+    class Same(IRDLOperation):
+        name = "test.same"
+        T: ClassVar = VarConstraint("T", AnyAttr())
+        left = operand_def(T)
+        right = operand_def(T)
+
+    def verified(*extents: int) -> None:
+        left, right = (create_ssa_value(TensorType(f32, [extent])) for extent in extents)
+        Same(operands=[left, right]).verify()
+
+    monkeypatch.setattr(OpDef, "verify", counted)
+    verified(4, 4)
+    verified(4, 4)
+    assert len(asked) == 1
+    for _ in range(2):
+        with pytest.raises(VerifyException, match="T"):
+            verified(4, 8)
+    verified(8, 8)
+    assert len(asked) == 4
 
 
 def test_abstract_operators_are_not_made_and_recognise_what_inherits_from_them() -> None:

@@ -18,8 +18,9 @@ Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from typing import NamedTuple, TypeGuard
 
 from xdsl.dialects.builtin import f32
@@ -31,6 +32,7 @@ from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.kn import CustomizedOp, Phase, loop_invariant_tiles, phases_of
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tb.reduction import no_running_maximum
@@ -156,15 +158,38 @@ def is_largest(op: Operation | Block) -> bool:
             return False
 
 
+@dataclass(frozen=True)
+class AnalysedGraph:
+    """A graph, and analyses of it that hold while it stays as it is."""
+
+    graph: CustomizedOp
+
+    @cached_property
+    def bounds(self) -> dict[SSAValue, Bounds]:
+        """Which elements exist of every tile."""
+        return bounds_of_graph(self.graph.body.block)
+
+    @cached_property
+    def invariant(self) -> set[SSAValue]:
+        """The tiles that are the same in every iteration."""
+        return loop_invariant_tiles(self.graph.body.block)
+
+    @cached_property
+    def phases(self) -> dict[Operation, Phase]:
+        """When each operator runs."""
+        return phases_of(self.graph.body.block, self.graph.forloop_range)
+
+
 def find_online_softmax(exponential: Operation, graph: CustomizedOp) -> OnlineSoftmax | str:
     """What to rewrite for one plain exponential, or why it stays, in words."""
     last = len(shape_of(exponential.operands[0].type)) - 1
-    first = _find_along(exponential, graph, last)
-    others = (_find_along(exponential, graph, dim) for dim in reversed(range(last)))
+    analysed = AnalysedGraph(graph)
+    first = _find_along(exponential, analysed, last)
+    others = (_find_along(exponential, analysed, dim) for dim in reversed(range(last)))
     return next((found for found in (first, *others) if isinstance(found, OnlineSoftmax)), first)
 
 
-def _find_along(exponential: Operation, graph: CustomizedOp, dim: int) -> OnlineSoftmax | str:
+def _find_along(exponential: Operation, graph: AnalysedGraph, dim: int) -> OnlineSoftmax | str:
     """What to rewrite for an exponential below maxima along a dimension, or why it stays."""
     obstacle = why_not_below_maximum(exponential, graph, dim)
     if obstacle is not None:
@@ -180,13 +205,12 @@ def _find_along(exponential: Operation, graph: CustomizedOp, dim: int) -> Online
     return OnlineSoftmax(exponential, dim, flow.accumulators, flow.logarithms, flow.summands)
 
 
-def why_not_below_maximum(exponential: Operation, graph: CustomizedOp, dim: int) -> str | None:
+def why_not_below_maximum(exponential: Operation, analysed: AnalysedGraph, dim: int) -> str | None:
     """Why no running maximum along a dimension can be subtracted first, in words."""
     if tb.epilogue_of(exponential):
         return "it has an epilogue; run --online-softmax before --fuse-threadblock"
-    scores = exponential.operands[0]
-    bounds = bounds_of_graph(graph.body.block)[scores]
-    why = no_running_maximum(bounds, dim, graph.grid_dim, graph.forloop_range)
+    scores, graph = exponential.operands[0], analysed.graph
+    why = no_running_maximum(analysed.bounds[scores], dim, graph.grid_dim, graph.forloop_range)
     return None if why is None else f"{value_label(scores)} {why}"
 
 
@@ -203,14 +227,13 @@ class Flow(NamedTuple):
     summands: tuple[tb.UnaryOp, ...] = ()
 
 
-def follow(graph: CustomizedOp, sources: Mapping[SSAValue, Degree], dim: int) -> Flow | str:
+def follow(analysed: AnalysedGraph, sources: Mapping[SSAValue, Degree], dim: int) -> Flow | str:
     """Follows the degrees of some values; in words where they become no degree of one value."""
     degrees = dict(sources)
     accumulators: list[tb.ForloopAccumOp] = []
     logarithms: list[tb.UnaryOp] = []
     summands: list[tb.UnaryOp] = []
-    known = loop_invariant_tiles(graph.body.block)
-    phases = phases_of(graph.body.block, graph.forloop_range)
+    graph, known, phases = analysed.graph, analysed.invariant, analysed.phases
     stored: dict[tb.OutputOp, Degree] = {}
     cancels = False
     for op in graph.body.block.ops:

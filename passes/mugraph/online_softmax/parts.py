@@ -20,6 +20,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.mugraph.online_softmax.kernel import (
+    AnalysedGraph,
     Degree,
     Flow,
     OnlineSoftmax,
@@ -128,12 +129,13 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     if not is_plain_exponential(exponential) or loads_through(first, second) is not None:
         return None
     last = len(shape_of(exponential.operands[0].type)) - 1
-    here = follow(first, {exponential.results[0]: Degree(1)}, last)
+    analysed = AnalysedGraph(first)
+    here = follow(analysed, {exponential.results[0]: Degree(1)}, last)
     if isinstance(here, str) or set(here.stored.values()) != {Degree(1)}:
         return None
     if here.logarithms or here.summands:
         return None
-    if why_not_below_maximum(exponential, first, last) is not None:
+    if why_not_below_maximum(exponential, analysed, last) is not None:
         return None
     loaded = [(load, output) for load, output in loads_of(first, second) if output in here.stored]
     rows = _rows(exponential.operands[0])
@@ -154,7 +156,7 @@ def find_parts(exponential: Operation, first: CustomizedOp) -> PartsMatch | None
     if not loads or not is_tile_by_tile:
         return None
     last_there = len(shape_of(loads[0].result.type)) - 1
-    there = follow(second, dict.fromkeys(sources, Degree(1)), last_there)
+    there = follow(AnalysedGraph(second), dict.fromkeys(sources, Degree(1)), last_there)
     if isinstance(there, str) or there.stored or not there.cancels:
         return None
     match = OnlineSoftmax(exponential, last, here.accumulators)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import tb
 from mugraph.dialects.interfaces import AdaptsToTiles
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, value_label
@@ -68,14 +69,14 @@ def retiled_type(space: TileSpace, partition: Partition, value: SSAValue) -> tb.
             f"{value_label(value)} has a layout, which is one for tiles of its extents; run "
             "--retile before --resolve-layout, and leave the layouts of tiles to that"
         )
-    return tb.STensorType(shape, element_type_of(value.type))
+    return tb.STensorType.of(shape, element_type_of(value.type))
 
 
 def apply_partition(space: TileSpace, partition: Partition) -> None:
     """Repartitions the graph in place; raises :class:`RetileError` where it does not verify."""
     graph = space.graph
-    graph.properties["grid"] = DenseArrayBase.from_list(i64, list(partition.grid))
-    graph.properties["block"] = DenseArrayBase.from_list(i64, list(partition.block))
+    graph.properties["grid"] = integer_array(partition.grid)
+    graph.properties["block"] = integer_array(partition.block)
     graph.properties["forloop"] = IntegerAttr(partition.forloop, i64)
     for op in graph.body.block.ops:
         if isinstance(op, tb.InputOp) or (isinstance(op, tb.MaskOp) and op.condition is not None):
@@ -83,7 +84,7 @@ def apply_partition(space: TileSpace, partition: Partition) -> None:
             op.lie(map_, loop_dim_of(space, op.result, op.loop_dim, partition))
         elif isinstance(op, tb.OutputOp):
             map_ = map_of(space, op.stensor, op.map_, partition)
-            op.properties["omap"] = DenseArrayBase.from_list(i64, list(map_))
+            op.properties["omap"] = integer_array(map_)
         for result in op.results:
             type_ = retiled_type(space, partition, result)
             if type_ != result.type:

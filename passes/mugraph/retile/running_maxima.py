@@ -143,6 +143,8 @@ def take_out_running_maxima(graph: CustomizedOp) -> bool:
     """
     if graph.forloop_range > 1:
         return _take_all_out(graph)
+    if not running_maxima(graph.body.block, graph.forloop_range):
+        return False
     probe = graph.clone()
     try:
         _take_all_out(probe)

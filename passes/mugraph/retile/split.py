@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.kn import CustomizedOp, Phase, accumulates, phases_of
+from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.passes.mugraph.retile.accumulators import divide
@@ -168,7 +169,7 @@ class _Split:
         """Stores a result of the old graph in one of the new ones."""
         new = kernel.copy(op)
         map_ = self.plan.map_(op.map_, last)
-        new.properties["omap"] = DenseArrayBase.from_list(i64, list(map_))
+        new.properties["omap"] = integer_array(map_)
         number = 0 if kernel is self.first else 1
         self.results[op] = (number, len(kernel.stored) - 1)
 

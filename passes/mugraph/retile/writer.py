@@ -134,11 +134,11 @@ class KernelWriter:
     ) -> SSAValue:
         """A tile of one of the body's arguments, which is loaded once."""
         ends = ends or {}
-        wanted = (argument, tuple(map_), loop_dim, type_, through, ends, windows)
+        wanted = (tuple(map_), loop_dim, type_, through, ends, windows)
         for op in self.block.ops:
-            if isinstance(op, tb.InputOp):
-                known = (op.dtensor, op.map_, op.loop_dim, op.result.type, op.through, op.ends)
-                if (*known, op.windows) == wanted:
+            if isinstance(op, tb.InputOp) and op.dtensor is argument:
+                known = (op.map_, op.loop_dim, op.result.type, op.through, op.ends, op.windows)
+                if known == wanted:
                     return op.result
         new = tb.InputOp(argument, map_, loop_dim, type_, through, ends, windows)
         new.result.name_hint = hint

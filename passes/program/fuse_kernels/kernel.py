@@ -136,7 +136,7 @@ class KernelBuilder:
         """A tile of a tensor that the group does not compute."""
         dim = partition.loop_dim(value)
         argument = writer.argument(value, value.name_hint)
-        type_ = tb.STensorType(partition.tile(value), element_type_of(value.type))
+        type_ = tb.STensorType.of(partition.tile(value), element_type_of(value.type))
         tile = writer.tile(argument, partition.map_of(value), dim, type_, value.name_hint)
         return Whole(tile) if dim < 0 else Slices((Term(tile),))
 

@@ -67,7 +67,7 @@ class TileWriter(KernelWriter):
             raise NotFusedError(f"tiles do not go together: {error}") from error
         return self.first(
             tb.elementwise(
-                ScalarFunction(function, tuple(constants)), tiles, tb.STensorType(shape, type_)
+                ScalarFunction(function, tuple(constants)), tiles, tb.STensorType.of(shape, type_)
             )
         )
 
@@ -75,7 +75,7 @@ class TileWriter(KernelWriter):
         """The tile in an element type."""
         if element_type_of(tile.type) == type_:
             return tile
-        return self.first(tb.CastOp(tile, tb.STensorType(shape_of(tile.type), type_)))
+        return self.first(tb.CastOp(tile, tb.STensorType.of(shape_of(tile.type), type_)))
 
     def product(
         self, left: SSAValue, right: SSAValue, type_: Attribute, precision: Precision | None
@@ -88,7 +88,7 @@ class TileWriter(KernelWriter):
             shape = matmul_shape(shape_of(left.type), shape_of(right.type))
         except ShapeError as error:
             raise NotFusedError(f"a product has tiles that do not fit: {error}") from error
-        return self.first(tb.MatmulOp(left, right, tb.STensorType(shape, type_), precision))
+        return self.first(tb.MatmulOp(left, right, tb.STensorType.of(shape, type_), precision))
 
     def reduce(self, tile: SSAValue, dim: int, type_: Attribute) -> SSAValue:
         """The sum along a dimension of a tile."""
@@ -137,7 +137,7 @@ def _with(tile: SSAValue, dim: int, extent: int, type_: Attribute | None = None)
     """A tile's type with another extent along a dimension, and perhaps other elements."""
     shape = list(shape_of(tile.type))
     shape[dim] = extent
-    return tb.STensorType(shape, type_ or element_type_of(tile.type))
+    return tb.STensorType.of(tuple(shape), type_ or element_type_of(tile.type))
 
 
 def _without(tile: SSAValue, dim: int, type_: Attribute) -> tb.STensorType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import PassFailedException
 from mugraph.dialects import kn, sched, tb
 from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.kn.extent import give_numbers
-from mugraph.dialects.launch_extents import GridCut, HeldLength
+from mugraph.dialects.launch_extents import GridCut, HeldLength, integer_array
 from mugraph.dialects.named_extents import (
     NamedExtent,
     Names,
@@ -413,7 +413,7 @@ def end_kernel(
         if axis not in cuts
     ]
     if parts:
-        kernel.cut = DenseArrayBase.from_list(i64, _flat(parts))
+        kernel.cut = integer_array(_flat(parts))
     values = [extents.values[name] for name in numbers if name not in extents.lengths]
     return [*operands, *values]
 

@@ -209,6 +209,8 @@ class Size(Node):
     value: Expression | None
     is_of_call: bool = False
     multiple: Expression | None = None
+    choices: tuple[int, ...] = ()
+    """What an open size may be; its value is the first of them."""
 
 
 @dataclass

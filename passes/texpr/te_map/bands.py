@@ -94,7 +94,7 @@ def deal_to_lanes(root: Operation, most: int) -> None:
 
     Else one thread would run them in order, and most threads of the block nothing.  Where they
     stand under no condition, beside nothing that threads wait for or do for all, and each has work
-    for all lanes.
+    for half of the lanes.
     """
     for band in bands_in(root):
         if band.is_fully or math.prod(band.extents) > most:
@@ -103,7 +103,7 @@ def deal_to_lanes(root: Operation, most: int) -> None:
         loops = [loop for one in inner for loop in one.loops]
         if (
             all(loop.scope is None for loop in loops)
-            and all(math.prod(one.extents) >= WARP and not one.is_fully for one in inner)
+            and all(math.prod(one.extents) >= WARP // 2 and not one.is_fully for one in inner)
             and not any(isinstance(op, _NOT_OF_LANES) for op in band.body.walk())
         ):
             for loop in loops:

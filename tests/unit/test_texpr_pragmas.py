@@ -7,9 +7,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from xdsl.context import Context
 
 from mugraph.codegen.cuda import CudaTarget
-from mugraph.dialects.te import Level, ParOp
+from mugraph.dialects.te import KernelOp, Level, NewOp, ParOp, Space
+from mugraph.passes.texpr.analysis.access_costs import texpr_access_costs
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.passes.texpr.te_map.bands import deal_to_lanes
 from mugraph.reading import make_context
@@ -142,3 +144,40 @@ def test_loops_in_front_of_one_in_a_block_run_over_blocks() -> None:
     kernels = [printed(text.format(level), "f", {}) for level in ("", " #grid")]
     assert kernels[0] == kernels[1]
     assert "dim3(8)" in kernels[0]
+
+
+TRANSPOSE = """fn f(x: f32[32, 32]): f32[32, 32] {
+    par 1 b #grid {
+        new t: f32[32, 32]
+        par 32 i { par 32 j { t[i, j] = x[i, j] } }
+        par 32 j { par 32 i { result[j, i] = t[i, j] } }
+    }
+}"""
+
+
+@pytest.mark.parametrize("pragma", ["", " #shared"])
+def test_an_open_buffer_has_a_swizzle_and_no_bank_conflicts(pragma: str) -> None:
+    """1,024 words go into shared memory, and come out of it: 32 wavefronts each."""
+    module = read_texpr(
+        TRANSPOSE.replace("new t: f32[32, 32]", f"new t: f32[32, 32]{pragma}"), "f", {}
+    )
+    TeLowerPass().apply(Context(), module)
+    (kernel,) = (op for op in module.walk() if isinstance(op, KernelOp))
+    costs = [one for one in texpr_access_costs(kernel) if one.in_shared_memory]
+    assert [one.transactions for one in costs] == [32, 32]
+
+
+def test_what_does_not_fit_on_the_chip_is_in_device_memory() -> None:
+    """More than half of what a block has of shared memory: a part of the workspace for each."""
+    text = """fn f(x: f32[2, 65536]): f32[2, 65536] {
+        par 2 b #grid {
+            new t: f32[65536]
+            par 65536 i { t[i] = x[b, i] }
+            par 65536 i { result[b, i] = t[65535 - i] }
+        }
+    }"""
+    module = read_texpr(text, "f", {})
+    TeLowerPass().apply(Context(), module)
+    (new,) = (op for op in module.walk() if isinstance(op, NewOp) and op.result.name_hint == "t")
+    assert new.result.type.memory_space is Space.GLOBAL
+    assert new.result.type.get_shape() == (2, 65536)

@@ -93,11 +93,6 @@ def _main(arguments: Sequence[str]) -> int:
     _require(
         is_te or not (options.size or options.tried), "--size and --try are of sizes of a .te file."
     )
-    _require(
-        not is_te or bool(options.tried),
-        "a .te file has no plans: say values of its sizes that are to be tried, --try TM=64,128.",
-    )
-
     # After the arguments are known to be right: the dialects take a while to load.
     from mugraph.codegen.architecture import choose_architecture
     from mugraph.dialects.locations import reported_within
@@ -128,7 +123,7 @@ def _main(arguments: Sequence[str]) -> int:
     if is_te:
         program = _sized_program(options, arch)
         if options.list:
-            print(*program.candidates(count), sep="\n")
+            _list_sizes(program, count)
             return 0
         _require_gpu(target.arch, device)
         outcome = tune_sizes(program, settings)
@@ -164,16 +159,43 @@ def _sized_program(options: argparse.Namespace, target: str) -> SizedProgram:
     """The program of a .te file and what is tried; it is read at the sizes that it has."""
     from mugraph.reading import parse_sizes
     from mugraph.reading.modules import read_text
+    from mugraph.texpr.open_sizes import choose_sizes, open_sizes
     from mugraph.tune.sizes import SizedProgram, tried_values
     from mugraph.tune.workbench import Sizes
 
-    given, tried = parse_sizes(options.size), tried_values(options.tried)
-    text = read_text(options.input)
+    given, text = parse_sizes(options.size), read_text(options.input)
     name = os.path.basename(options.input)
+    values = open_sizes(text, name, given)
+    tried = {**values, **tried_values(options.tried)}
+    _require(
+        bool(tried),
+        "a .te file has no plans: say values of its sizes that are to be tried, --try TM=64,128, "
+        "or in its text, size TM = 64 | 128.",
+    )
+    if options.list:
+        given |= {size: several[0] for size, several in values.items()}
+    elif values:
+        given |= choose_sizes(text, name, given, values, target)
     program = SizedProgram(text, name, target, (*given.items(),), (*tried.items(),))
     program.module(Sizes())
     program.module(program.candidates(1)[0])
     return program
+
+
+def _list_sizes(program: SizedProgram, count: int) -> None:
+    """Prints the sizes that would be tried, the fastest by estimate first, and their estimates."""
+    from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
+
+    from mugraph.errors import UserError
+    from mugraph.texpr.open_sizes import SizesEstimate
+
+    found: list[SizesEstimate] = []
+    for sizes in program.candidates(count):
+        try:
+            found.append(program.estimate(sizes))
+        except (ParseError, PassFailedException, UserError, VerifyException) as problem:
+            print(f"{sizes}: {str(problem).strip().splitlines()[0]}", file=sys.stderr)
+    print(*sorted(found, key=lambda each: each.microseconds), sep="\n")
 
 
 def _require_gpu(arch: str, device: str | None) -> None:

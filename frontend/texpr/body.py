@@ -16,7 +16,7 @@ from mugraph.dialects.te.numbers import COMPARISONS
 from mugraph.passes.texpr.analysis.numbers import is_number
 from mugraph.texpr import scalars, syntax
 from mugraph.texpr.expressions import FUNCTIONS, is_builtin, location_of
-from mugraph.texpr.instructions import InstructionBuilder
+from mugraph.texpr.instructions import InstructionBuilder, buffers_in_shared_memory
 from mugraph.texpr.run_time_sizes import RunTimeSizes, move_inwards
 from mugraph.texpr.scope import (
     Binding,
@@ -48,6 +48,7 @@ class BodyBuilder(InstructionBuilder):
         self._specialise = specialise
         self._named_indices: list[SSAValue] = []
         self._sizes = RunTimeSizes(self._bindings)
+        self._in_shared_memory: set[str] = set()
 
     @contextmanager
     def _inside(self, block: Block) -> Generator[None]:
@@ -64,6 +65,7 @@ class BodyBuilder(InstructionBuilder):
 
     def statements(self, statements: Sequence[syntax.Statement]) -> None:
         """Adds the statements in order."""
+        self._in_shared_memory |= buffers_in_shared_memory(statements)
         for statement in statements:
             self._span = statement.span
             self._statement(statement)
@@ -229,6 +231,8 @@ class BodyBuilder(InstructionBuilder):
 
     def _new(self, new: syntax.New) -> None:
         space = None if new.space is None else te.Space(new.space)
+        if space is None and new.name in self._in_shared_memory:
+            space = te.Space.SHARED
         value: scalars.Scalar | None = None
         if isinstance(new.value, tuple):
             self._new_of_list(new, new.value, space)

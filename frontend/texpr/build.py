@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -96,7 +95,7 @@ class _ModuleBuilder:
         self._globals = self._sizes(sizes)
 
     def _sizes(self, given: Mapping[str, int]) -> dict[str, Binding]:
-        used = {node.name for node in _nodes(self._file) if isinstance(node, syntax.Name)}
+        used = {node.name for node in syntax.nodes_of(self._file) if isinstance(node, syntax.Name)}
         declared = {size.name for size in self._file.sizes}
         for name, value in given.items():
             if name not in used | declared:
@@ -169,7 +168,7 @@ class _ModuleBuilder:
         names: list[str] = []
         for parameter in function.parameters:
             for extent in parameter.type.extents or ():
-                for node in _nodes(extent):
+                for node in syntax.nodes_of(extent):
                     if isinstance(node, syntax.Name) and node.name not in (*self._globals, *names):
                         names.append(node.name)
         return names
@@ -223,7 +222,7 @@ class _ModuleBuilder:
         self, function: syntax.Function, scope: dict[str, Binding], block: Block
     ) -> list[NamedExtent]:
         """Makes parameters of the sizes that a call says, of those that a function names."""
-        used = {node.name for node in _nodes(function) if isinstance(node, syntax.Name)}
+        used = {node.name for node in syntax.nodes_of(function) if isinstance(node, syntax.Name)}
         extents: list[NamedExtent] = []
         for name, binding in [*scope.items()]:
             if name in used and isinstance(binding, CallSizeBinding):
@@ -232,7 +231,9 @@ class _ModuleBuilder:
                 scope[name] = IndexBinding(value, binding.extent)
                 extents.append(binding.extent)
         in_inputs = {
-            node.name for node in _nodes(function.parameters) if isinstance(node, syntax.Name)
+            node.name
+            for node in syntax.nodes_of(function.parameters)
+            if isinstance(node, syntax.Name)
         }
         missing = next((each.name for each in extents if each.name not in in_inputs), None)
         if missing is not None:
@@ -265,7 +266,7 @@ class _ModuleBuilder:
         """The copy of a function for parameters of these types, and what it gives."""
         free = self._free_sizes(function)
         bindings = dict(self._globals)
-        for node in _nodes(function):
+        for node in syntax.nodes_of(function):
             if isinstance(node, syntax.Name) and isinstance(
                 bindings.get(node.name), CallSizeBinding
             ):
@@ -319,7 +320,7 @@ class _ModuleBuilder:
         names.sort(key=lambda name: name in written)  # what is only read comes first
         ranks = {
             node.buffer: len(node.indices)
-            for node in reversed(list(_nodes(self._file.body)))
+            for node in reversed(list(syntax.nodes_of(self._file.body)))
             if isinstance(node, syntax.Element)
         }
         block = Block()
@@ -330,7 +331,7 @@ class _ModuleBuilder:
             argument.name_hint = name
             scope[name] = BufferBinding(argument, type_)
         builder = BodyBuilder(block, scope, self._specialise)
-        for node in _nodes(self._file.body):
+        for node in syntax.nodes_of(self._file.body):
             binding = scope.get(node.name) if isinstance(node, syntax.Name) else None
             if isinstance(binding, CallSizeBinding):
                 fail(
@@ -385,28 +386,20 @@ def _symbol_of(path: str) -> str:
     return re.sub(r"\W", "_", stem) if re.match(r"[A-Za-z_]", stem) else "main"
 
 
-def _nodes(value: object) -> Iterator[syntax.Node]:
-    """All nodes of a syntax tree, in the order of the text."""
-    if isinstance(value, syntax.Node):
-        yield value
-    if isinstance(value, (syntax.Node, syntax.File)):
-        for one in fields(value):
-            yield from _nodes(getattr(value, one.name))
-    elif isinstance(value, (tuple, list)):
-        for item in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _nodes(item)  # pyright: ignore[reportUnknownArgumentType]
-
-
 def _free_buffers(body: object) -> list[str]:
     """The names with an index that no statement declares, in the order of the text."""
-    declared = {node.name for node in _nodes(body) if isinstance(node, (syntax.New, syntax.Let))}
-    used = [node.buffer for node in _nodes(body) if isinstance(node, syntax.Element)]
+    declared = {
+        node.name for node in syntax.nodes_of(body) if isinstance(node, (syntax.New, syntax.Let))
+    }
+    used = [node.buffer for node in syntax.nodes_of(body) if isinstance(node, syntax.Element)]
     return [name for name in dict.fromkeys(used) if name not in declared]
 
 
 def _written_buffers(body: object) -> set[str]:
     """The names that are assigned to or updated."""
     targets = [
-        node.target for node in _nodes(body) if isinstance(node, (syntax.Assign, syntax.Update))
+        node.target
+        for node in syntax.nodes_of(body)
+        if isinstance(node, (syntax.Assign, syntax.Update))
     ]
     return {target.buffer for target in targets if isinstance(target, syntax.Element)}

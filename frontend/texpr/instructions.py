@@ -36,6 +36,8 @@ class Instruction:
     build: Callable[[InstructionBuilder, syntax.Apply], None]
     fewest: int
     most: int | None
+    in_shared_memory: tuple[int, ...] = ()
+    """The operands that it takes of shared memory alone."""
 
     def accepts(self, count: int) -> bool:
         """Whether it takes so many operands."""
@@ -47,14 +49,31 @@ INSTRUCTIONS: dict[str, Instruction] = {}
 
 
 def _instruction(
-    name: str, usage: str, fewest: int, most: int | None = -1
+    name: str,
+    usage: str,
+    fewest: int,
+    most: int | None = -1,
+    in_shared_memory: tuple[int, ...] = (),
 ) -> Callable[[Callable[[InstructionBuilder, syntax.Apply], None]], None]:
     """Registers what builds an instruction of ``fewest`` operands, or up to ``most``."""
 
     def register(build: Callable[[InstructionBuilder, syntax.Apply], None]) -> None:
-        INSTRUCTIONS[name] = Instruction(usage, build, fewest, fewest if most == -1 else most)
+        last = fewest if most == -1 else most
+        INSTRUCTIONS[name] = Instruction(usage, build, fewest, last, in_shared_memory)
 
     return register
+
+
+def buffers_in_shared_memory(statements: Sequence[syntax.Statement]) -> set[str]:
+    """The names of buffers that instructions of some statements take of shared memory alone."""
+    found: set[str] = set()
+    for node in syntax.nodes_of(statements):
+        if isinstance(node, syntax.Apply) and (known := INSTRUCTIONS.get(node.function)):
+            operands = [
+                node.arguments[at] for at in known.in_shared_memory if at < len(node.arguments)
+            ]
+            found |= {one.buffer for one in operands if isinstance(one, syntax.Section)}
+    return found
 
 
 class InstructionBuilder(ExpressionBuilder):
@@ -195,7 +214,10 @@ def _sync(builder: InstructionBuilder, call: syntax.Apply) -> None:
     builder.add(te.NamedBarrierOp(number, threads), call)
 
 
-@_instruction("tma.load", "a[i : 64, k : 64], t[s : 1, 0 : 64, 0 : 64], full[s]", 3)
+@_instruction(
+    *("tma.load", "a[i : 64, k : 64], t[s : 1, 0 : 64, 0 : 64], full[s]", 3),
+    in_shared_memory=(1,),
+)
 def _load(builder: InstructionBuilder, call: syntax.Apply) -> None:
     source, target, barrier = call.arguments
     tensor, extents = builder.box(source)
@@ -203,7 +225,7 @@ def _load(builder: InstructionBuilder, call: syntax.Apply) -> None:
     builder.add(te.BulkLoadOp(tensor, place, extents, builder.mbarrier(barrier)), call)
 
 
-@_instruction("tma.store", "t[0 : 64, 0 : 64], c[i : 64, j : 64]", 2)
+@_instruction("tma.store", "t[0 : 64, 0 : 64], c[i : 64, j : 64]", 2, in_shared_memory=(0,))
 def _store(builder: InstructionBuilder, call: syntax.Apply) -> None:
     source, target = call.arguments
     tensor, extents = builder.box(target)
@@ -221,7 +243,9 @@ def _fence_products(builder: InstructionBuilder, call: syntax.Apply) -> None:
     builder.add(te.WarpgroupFenceOp(builder.registers(call.arguments)), call)
 
 
-@_instruction("wgmma.mma", "sums, a[m : 64, k : 64], b[n : 256, k : 64]", 3)
+@_instruction(
+    "wgmma.mma", "sums, a[m : 64, k : 64], b[n : 256, k : 64]", 3, in_shared_memory=(1, 2)
+)
 def _mma(builder: InstructionBuilder, call: syntax.Apply) -> None:
     """As many instructions as the extent along k asks for."""
     (sums,) = builder.registers(call.arguments[:1])

@@ -99,6 +99,7 @@ class _Parser:
             name = self._name("a size")
             is_of_call = bool(self._accept("<="))
             value = self._sum() if is_of_call or self._accept("=") else None
+            choices = [] if value is None or is_of_call else self._choices(value)
             multiple: syntax.Expression | None = None
             if is_of_call and self._accept("#"):
                 if self._next.text != "multiple":
@@ -107,9 +108,25 @@ class _Parser:
                 self._expect("(")
                 multiple = self._sum()
                 self._expect(")")
-            sizes.append(syntax.Size(self._since(name), name.text, value, is_of_call, multiple))
+            span = self._since(name)
+            sizes.append(syntax.Size(span, name.text, value, is_of_call, multiple, (*choices,)))
             if not self._accept(","):
                 return sizes
+
+    def _choices(self, first: syntax.Expression) -> list[int]:
+        """The values of an open size behind the first, ``64 | 128``, and it; else none."""
+        choices: list[int] = []
+        while self._accept("|"):
+            choices = choices or [self._whole_number(first)]
+            choices.append(self._whole_number(self._sum()))
+        return choices
+
+    def _whole_number(self, value: syntax.Expression) -> int:
+        match value:
+            case syntax.Number(value=int(number)) if number > 0:
+                return number
+            case _:
+                self._fail("a size may be one of several whole numbers, 64 | 128", value.span)
 
     def _function(self) -> syntax.Function:
         start = self._take()

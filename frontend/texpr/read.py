@@ -9,8 +9,10 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 
 from mugraph.dialects import te
+from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.passes.texpr.te_check import TexprError, check_module
 from mugraph.texpr.build import build_module, build_operator
+from mugraph.texpr.open_sizes import choose_sizes, open_sizes
 
 
 def read_texpr(
@@ -18,9 +20,13 @@ def read_texpr(
 ) -> ModuleOp:
     """The module of a `.te` text, without races and accesses out of bounds.
 
-    As :func:`mugraph.texpr.build.build_module`.  Raises ``ParseError`` with the place of the first
+    As :func:`mugraph.texpr.build.build_module`; sizes that are open, ``size T = 64 | 128``, have
+    the values of the least estimated time.  Raises ``ParseError`` with the place of the first
     error.
     """
+    values = open_sizes(text, name, sizes)
+    if values:
+        sizes = {**sizes, **choose_sizes(text, name, sizes, values, DEFAULT_TARGET)}
     module = build_module(text, name, sizes, of_call=of_call)
     _check(module, text, name)
     return module

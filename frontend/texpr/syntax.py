@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 
 from xdsl.utils.lexer import Span
 
@@ -208,6 +209,8 @@ class Size(Node):
     value: Expression | None
     is_of_call: bool = False
     multiple: Expression | None = None
+    choices: tuple[int, ...] = ()
+    """What an open size may be; its value is the first of them."""
 
 
 @dataclass
@@ -217,3 +220,15 @@ class File:
     sizes: list[Size] = field(default_factory=list[Size])
     functions: list[Function] = field(default_factory=list[Function])
     body: list[Statement] = field(default_factory=list["Statement"])
+
+
+def nodes_of(value: object) -> Iterator[Node]:
+    """All nodes of a syntax tree, in the order of the text."""
+    if isinstance(value, Node):
+        yield value
+    if isinstance(value, (Node, File)):
+        for one in fields(value):
+            yield from nodes_of(getattr(value, one.name))
+    elif isinstance(value, (tuple, list)):
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from nodes_of(item)  # pyright: ignore[reportUnknownArgumentType]

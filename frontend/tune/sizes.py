@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -19,15 +18,14 @@ from mugraph.passes.texpr.te_lower import steps_to_kernels
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.texpr import read_texpr
-from mugraph.tune.children import Children
+from mugraph.texpr.open_sizes import SizesEstimate, combinations, estimate_sizes
+from mugraph.tune.children import ChildError, Children
 from mugraph.tune.cuda import CudaWorkbench, Generated, generated
 from mugraph.tune.kernels import compiler_version
 from mugraph.tune.programs import Options, said, say_on_stderr
 from mugraph.tune.records import Records
 from mugraph.tune.search import Outcome, Search
 from mugraph.tune.workbench import MeasureError, Sizes, Workbench
-
-SEED = 24
 
 
 @dataclass(frozen=True)
@@ -61,18 +59,11 @@ class SizedProgram:
 
     def candidates(self, count: int) -> list[Sizes]:
         """All combinations of the values that are tried; of many as many, drawn."""
-        names, values = zip(*self.tried, strict=True)
-        total = math.prod(map(len, values))
-        numbers = range(total)
-        if total > count:
-            numbers = sorted(random.Random(SEED).sample(numbers, count))
-        every = itertools.product(*values)
-        chosen = {*numbers}
-        return [
-            Sizes(tuple(zip(names, one, strict=True)))
-            for number, one in enumerate(every)
-            if number in chosen
-        ]
+        return [Sizes(one) for one in combinations(dict(self.tried), count)]
+
+    def estimate(self, sizes: Sizes) -> SizesEstimate:
+        """What it takes by estimate; raises what passes raise."""
+        return estimate_sizes(self.text, self.name, dict(self.given), sizes.values, self.target)
 
     def variants(self, sizes: Sizes) -> list[Sizes]:
         """Those that differ in one size; of the sizes that the text has there are none."""
@@ -114,11 +105,27 @@ def tune_sizes(
     try:
         with Children(options.jobs) as builders, open_bench(program, builders) as bench:
             search = Search(bench, records, lambda text: say(f"{name}: {text}"), options.seconds)
-            outcome = search.run(program.candidates(options.candidates), program.variants)
+            candidates = by_estimate(program, options.candidates, builders)
+            outcome = search.run(candidates, program.variants)
     except MeasureError as error:
         raise UserError(f"{name} is not tuned: {error}") from error
     say(f"{name}: {said(outcome)}")
     return outcome
+
+
+def by_estimate(program: SizedProgram, count: int, builders: Children) -> list[Sizes]:
+    """So many candidates, the fastest by estimate first; those without one come last."""
+
+    def microseconds(sizes: Sizes) -> float:
+        try:
+            return builders.call(program.estimate, sizes).microseconds
+        except ChildError:
+            return math.inf
+
+    candidates = program.candidates(count)
+    with ThreadPoolExecutor(builders.count) as pool:
+        times = dict(zip(candidates, pool.map(microseconds, candidates), strict=True))
+    return sorted(candidates, key=times.__getitem__)
 
 
 def tried_values(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:

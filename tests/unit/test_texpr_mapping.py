@@ -337,30 +337,6 @@ def test_reductions_into_two_elements_stay_apart() -> None:
     assert result.tolist() == [64, 128]
 
 
-IN_SHARED_MEMORY = [
-    path.stem
-    for path in sorted(EXAMPLES.glob("*.te"))
-    # What TMA touches must be said to be in shared memory.
-    if " #shared" in (text := path.read_text()) and "tma." not in text
-]
-
-
-def test_examples_say_where_buffers_are() -> None:
-    assert {"gemm_mma", "gemm_shared", "heat", "scan", "transpose"} <= {*IN_SHARED_MEMORY}
-
-
-@pytest.mark.parametrize("name", IN_SHARED_MEMORY)
-def test_what_threads_exchange_is_in_shared_memory_without_a_pragma(name: str) -> None:
-    """With the same mappings and swizzles as where the text says it."""
-    text = (EXAMPLES / f"{name}.te").read_text()
-    kernels: list[str] = []
-    for one in (text, text.replace(" #shared", "")):
-        module = read_texpr(one, name, SIZES[name])
-        TeLowerPass().apply(Context(), module)
-        kernels.append(str(module))
-    assert kernels[0] == kernels[1]
-
-
 @pytest.mark.parametrize(
     ("read", "space"),
     [

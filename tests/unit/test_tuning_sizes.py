@@ -14,7 +14,7 @@ from mugraph.tools import mg_tune
 from mugraph.tune import Options
 from mugraph.tune.children import Children
 from mugraph.tune.records import read_records
-from mugraph.tune.sizes import SizedProgram, tried_values, tune_sizes
+from mugraph.tune.sizes import SizedProgram, by_estimate, tried_values, tune_sizes
 from mugraph.tune.workbench import Built, MeasureError, Sizes
 
 TEXT = """
@@ -124,12 +124,31 @@ def test_the_tool_lists_what_it_would_try(
     path.write_text(TEXT)
     tries = ("--try", "T=8,16", "--try", "AHEAD=1,2")
     assert run(monkeypatch, str(path), "--size", "M=128", *tries, "--list") == 0
-    assert capsys.readouterr().out.split() == [
-        "T=8,AHEAD=1",
-        "T=8,AHEAD=2",
-        "T=16,AHEAD=1",
-        "T=16,AHEAD=2",
-    ]
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split(":")[0] for line in lines} == {
+        *("T=8,AHEAD=1", "T=8,AHEAD=2", "T=16,AHEAD=1", "T=16,AHEAD=2")
+    }
+    times = [float(line.split(": ")[1].removesuffix(" µs")) for line in lines]
+    assert times == sorted(times)
+    assert "16 blocks, 1 a multiprocessor, 1 waves; issue" in lines[-1] + lines[0]
+
+
+def test_the_tool_tries_what_the_text_leaves_open(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "f.te"
+    path.write_text(TEXT.replace("T = 16", "T = 16 | 32 | 2048"))
+    assert run(monkeypatch, str(path), "--size", "M=2048", "--list") == 0
+    found = capsys.readouterr().out
+    assert all(f"T={tile}: " in found for tile in (16, 32, 2048))
+    assert run(monkeypatch, str(path), "--size", "M=2048,T=16", "--list") == 1
+    assert "size TM = 64 | 128" in capsys.readouterr().err
+
+
+def test_candidates_are_built_in_the_order_of_their_estimates() -> None:
+    changed = SizedProgram(TEXT, "f.te", "h200", (("M", 1 << 22),), (("T", (8, 256)),))
+    with Children(2) as builders:
+        assert [str(one) for one in by_estimate(changed, 4, builders)] == ["T=256", "T=8"]
 
 
 @pytest.mark.parametrize(

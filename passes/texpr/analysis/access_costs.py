@@ -28,7 +28,7 @@ from mugraph.passes.memory.wavefronts import (
     load_wavefronts,
     moved,
 )
-from mugraph.passes.texpr.analysis.domains import Access, accesses_of
+from mugraph.passes.texpr.analysis.domains import Access, Domain, accesses_of
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 
 IntArray = npt.NDArray[np.int64]
@@ -66,18 +66,18 @@ def texpr_access_costs(kernel: te.KernelOp) -> Iterator[TexprAccessCost]:
     """The cost of every access to memory of a mapped kernel, in the order of the text."""
     accesses = [one for one in accesses_of(kernel) if _is_in_memory(one)]
     for access in accesses:
-        found = None if isinstance(access.op, te.BulkCopyOp) else _points(access, kernel)
+        found = None if isinstance(access.op, te.BulkCopyOp) else points_of(access.domain, kernel)
         if found is None:
             continue
         points, executions = found
         if isinstance(access.op, te.WarpgroupMmaOp):
             yield _product_cost(access, access.op, points, executions)
             continue
-        addresses = _addresses(access, points)
+        addresses = addresses_at(access, points)
         other: IntArray | None = None
         if isinstance(access.op, te.AsyncCopy):
             side = next(one for one in accesses if one.op is access.op and one is not access)
-            other = _addresses(side, points)
+            other = addresses_at(side, points)
         yield _cost(access, addresses, other, executions)
 
 
@@ -89,13 +89,13 @@ def _is_in_step(loop: te.LoopOp) -> bool:
     return enclosing(loop, te.StepOp) is not None
 
 
-def _points(access: Access, kernel: te.KernelOp) -> tuple[dict[SSAValue, IntArray], int] | None:
+def points_of(domain: Domain, kernel: te.KernelOp) -> tuple[dict[SSAValue, IntArray], int] | None:
     """The values of all variables, threads the fastest, and how often a block comes to the step.
 
     ``None`` where the operator never runs, or is too often run to be listed.
     """
     thread = kernel.threads
-    loops = [loop for loop in access.domain.loops if loop not in (kernel, thread)]
+    loops = [loop for loop in domain.loops if loop not in (kernel, thread)]
     inner = [loop for loop in loops if _is_in_step(loop)]
     outer = [loop for loop in loops if not _is_in_step(loop)]
     rounds = math.prod(loop.iterations for loop in outer)
@@ -103,7 +103,7 @@ def _points(access: Access, kernel: te.KernelOp) -> tuple[dict[SSAValue, IntArra
     if max(listed, rounds) > MOST_POINTS:
         return None
     around, _ = grid_of(outer)
-    alike = [one for one in access.domain.conditions if enclosing(one, te.StepOp) is None]
+    alike = [one for one in domain.conditions if enclosing(one, te.StepOp) is None]
     holds = np.broadcast_to(all_hold(alike, around), (rounds,))
     if not holds.any():
         return None
@@ -113,7 +113,7 @@ def _points(access: Access, kernel: te.KernelOp) -> tuple[dict[SSAValue, IntArra
     return points, int(holds.sum())
 
 
-def _addresses(access: Access, points: dict[SSAValue, IntArray]) -> IntArray:
+def addresses_at(access: Access, points: dict[SSAValue, IntArray]) -> IntArray:
     """Byte addresses by warp instruction and lane, -1 for those that the operator leaves out."""
     threads = next(loop.iterations for loop in access.domain.loops if loop.name == "te.threads")
     count = _count(points)

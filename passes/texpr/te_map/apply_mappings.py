@@ -24,6 +24,7 @@ from mugraph.passes.texpr.te_map.bands import (
     band_at,
     bands_in,
     cluster_blocks,
+    deal_to_lanes,
     grid_depth,
     has_par,
     warp_bands_in,
@@ -210,6 +211,7 @@ class _Mapper:
             kernel.cooperative = UnitAttr()
         for new in buffers:
             place_buffer(new, kernel)
+        deal_to_lanes(holder, (self.threads or DEFAULT_THREADS) // WARP)
         threads = self.block_threads(bands_in(holder), warp_bands_in(holder))
         program = Program(holder.variable, threads)
         program.choose(holder, self.spaces, self.target.shared_memory_per_block // 2)

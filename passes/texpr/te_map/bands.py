@@ -6,10 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import te
+from mugraph.dialects.programming_model import WARP
 from mugraph.passes.texpr.analysis.evaluate import variables_of
+
+_NOT_OF_LANES = (te.IfOp, te.WhenOp, te.AsmOp, te.AtomicOp, te.AnchorOp)
+"""What keeps a band from being the program of a warp where its text does not ask for it."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,27 @@ def is_warp_program(band: Band) -> bool:
     )
 
 
+def deal_to_lanes(root: Operation, most: int) -> None:
+    """Gives loops without a level in bands of up to ``most`` iterations the lanes of a warp.
+
+    Else one thread would run them in order, and most threads of the block nothing.  Where they
+    stand under no condition, beside nothing that threads wait for or do for all, and each has work
+    for half of the lanes.
+    """
+    for band in bands_in(root):
+        if band.is_fully or math.prod(band.extents) > most:
+            continue
+        inner = _outermost(band.loops[-1])
+        loops = [loop for one in inner for loop in one.loops]
+        if (
+            all(loop.scope is None for loop in loops)
+            and all(math.prod(one.extents) >= WARP // 2 and not one.is_fully for one in inner)
+            and not any(isinstance(op, _NOT_OF_LANES) for op in band.body.walk())
+        ):
+            for loop in loops:
+                loop.level = StringAttr(str(te.Level.WARP))
+
+
 def has_par(op: Operation) -> bool:
     """Whether parallel loops stand in an operator's regions."""
     return any(isinstance(inner, te.ParOp) for inner in op.walk() if inner is not op)
@@ -114,16 +140,18 @@ def _outermost(root: Operation) -> list[Band]:
 def grid_depth(band: Band) -> int:
     """How many of a top-level band's loops run over blocks, each iteration a block.
 
-    Those at levels grid and cluster; where a loop's iterations hold further parallel loops, all
-    that are not of a narrower level.  Loops that remain are dealt to threads, and to blocks where
-    they have no level.
+    Those at levels grid and cluster; where a loop's iterations hold further parallel loops, or one
+    of a narrower level, all that are not of a narrower level.  Loops that remain are dealt to
+    threads, and to blocks where they have no level.
     """
+    of_blocks = (te.Level.GRID, te.Level.CLUSTER)
     inner = any(isinstance(op, te.ParOp) for op in band.loops[-1].body.walk())
+    inner |= any(loop.scope not in (None, *of_blocks) for loop in band.loops)
     depth = 0
     for loop in band.loops:
         if loop.is_fully:
             break
-        if loop.scope in (te.Level.GRID, te.Level.CLUSTER) or (
+        if loop.scope in of_blocks or (
             loop.scope is None and inner and not cluster_blocks(band.loops[:depth])
         ):
             depth += 1

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import te
-from mugraph.dialects.ancestors import ancestors
+from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.te.points import all_hold, first_numbers
 from mugraph.dialects.te.sizes import ends_of, factors_of_strides
@@ -46,6 +46,8 @@ class BandAccess(te.Touch):
     is_direct: bool
     """Whether it stands in the band itself, or under conditions in it, so that neighbours may be
     accessed at once."""
+    is_copied: bool
+    """Whether it is read by asynchronous copies, ahead of a loop's iterations."""
 
     @property
     def kind_of_cost(self) -> Hashable:
@@ -58,6 +60,8 @@ class BandAccess(te.Touch):
 def places_of(band: Band, spaces: dict[SSAValue, te.Space]) -> list[BandAccess]:
     """The accesses of a band to buffers in device and shared memory."""
     found: list[BandAccess] = []
+    loop = enclosing(band.loops[0], te.SeqOp)
+    of_prefetch = loop is not None and loop.ahead is not None
     for op in band.body.walk():
         for touch in _touches(op):
             if spaces.get(touch.buffer, te.Space.REGISTER) is te.Space.REGISTER:
@@ -66,6 +70,9 @@ def places_of(band: Band, spaces: dict[SSAValue, te.Space]) -> list[BandAccess]:
             repeats = math.prod(one.iterations for one in around if isinstance(one, te.LoopOp))
             conditions = [one for one in around if isinstance(one, te.IfOp)]
             is_direct = len(conditions) == len(around) and not isinstance(op, (te.AsmOp, te.RedOp))
+            is_copied = (
+                of_prefetch and isinstance(op, te.ViewOp) and _only_goes_to_shared(op, spaces)
+            )
             found.append(
                 BandAccess(
                     **vars(touch),
@@ -73,9 +80,18 @@ def places_of(band: Band, spaces: dict[SSAValue, te.Space]) -> list[BandAccess]:
                     repeats=repeats,
                     conditions=tuple(conditions),
                     is_direct=is_direct,
+                    is_copied=is_copied,
                 )
             )
     return found
+
+
+def _only_goes_to_shared(op: te.ViewOp, spaces: dict[SSAValue, te.Space]) -> bool:
+    """Whether what is read is only written to buffers in shared memory."""
+    users = [use.operation for use in op.result.uses]
+    return all(
+        isinstance(one, te.BindOp) and spaces.get(one.buffer) is te.Space.SHARED for one in users
+    )
 
 
 def _touches(op: Operation) -> Sequence[te.Touch]:
@@ -183,7 +199,13 @@ class Counter:
             lanes = lanes_together(min(bytes_, VECTOR_BYTES))
             traffic = group_wavefronts(at, min(bytes_, VECTOR_BYTES), lanes).sum(axis=1)
         else:
-            traffic = sectors(at, bytes_) + DEVICE_INSTRUCTION * active
+            traffic = DEVICE_INSTRUCTION * active
+            if place.is_copied:  # lanes that write together ask for their sectors
+                lanes = lanes_together(min(bytes_, VECTOR_BYTES))
+                together = sectors(at.reshape(-1, lanes), bytes_)
+                traffic = traffic + together.reshape(len(at), -1).sum(axis=1)
+            else:
+                traffic = traffic + sectors(at, bytes_)
         return self._sum(place, traffic, active)
 
     def least(self, place: BandAccess, width: int) -> FloatArray:

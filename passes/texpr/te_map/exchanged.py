@@ -31,7 +31,7 @@ def exchanged_buffers(
 
     Two threads touch one of their elements, or one thread touches too many.  ``held`` are those
     that all threads hold.  Buffers that lanes of a warp's program touch, of more than
-    ``most_bytes``, and those of which too much would have to be listed, are left out.
+    ``most_bytes``, are left out.
     """
     found: list[te.NewOp] = []
     for op in root.walk():
@@ -51,7 +51,11 @@ def _bytes(type_: te.BufferType) -> int:
 
 
 def _fits_registers(new: te.NewOp, root: te.ThreadsOp, dealt: Dealt) -> bool:
-    """Whether each element is one thread's, and no thread has too many; true where unknown."""
+    """Whether each element is one thread's, and no thread has too many.
+
+    False for elements that contents or a block say, and where too much would have to be listed, as
+    registers have no addresses; true for buffers of warps' programs.
+    """
     owner = np.full(new.result.type.elements, -1, np.int64)
     for op, touch in te.touches_of(new.result):
         loops = [one for one in te.enclosing_loops(op) if root.is_ancestor(one) and one is not root]
@@ -60,12 +64,14 @@ def _fits_registers(new: te.NewOp, root: te.ThreadsOp, dealt: Dealt) -> bool:
         if parallel and (band is None or mapping is None):
             return True
         of_band = list(band.loops) if band is not None else []
+        if isinstance(op, te.AccessOp) and op.is_indirect:
+            return False
         used = set(variables_of(touch.indices))
         loops = [one for one in loops if one in of_band or one.variable in used]
         if any(not _is_loop_of(root, one) for one in used):
-            return True
+            return False
         if math.prod([one.iterations for one in loops]) * math.prod(touch.box) > _MOST_POINTS:
-            return True
+            return False
         points, count = grid_of(loops, _conditions(op, {one.variable for one in loops}))
         threads = np.zeros(count, np.int64)
         if band is not None and mapping is not None:

@@ -13,7 +13,11 @@ from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
 from mugraph.passes.texpr.te_map.steps import apply
 from mugraph.passes.texpr.te_map.types import index_in_part
-from mugraph.passes.texpr.te_prefetch.fragments import FragmentWriter, find_fragments
+from mugraph.passes.texpr.te_prefetch.fragments import (
+    Fragments,
+    FragmentWriter,
+    find_fragments,
+)
 from mugraph.passes.texpr.te_prefetch.stages import read_stage, stage_of, staged_buffer
 
 
@@ -100,7 +104,9 @@ def prefetch(found: Prefetch, ahead: int, *, fragments: bool) -> None:
     total = loop.iterations
     ahead = min(ahead, total)
     use = _only_step(found)
-    split = find_fragments(use, loop) if fragments and use is not None and ahead > 1 else None
+    split: Fragments | None = None
+    if fragments and use is not None and ahead > 1:
+        split = find_fragments(use, loop, [new.result for new in found.buffers])
     stages = ahead if split else ahead + 1
     staged: dict[SSAValue, SSAValue] = {
         new.result: staged_buffer(new, stages, loop) for new in found.buffers

@@ -8,7 +8,7 @@ that have met at a barrier have something to compute at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IndexType, UnitAttr
@@ -39,11 +39,13 @@ class Fragments:
     rest: tuple[Operation, ...]
 
 
-def find_fragments(step: te.StepOp, loop: te.SeqOp) -> Fragments | None:
+def find_fragments(
+    step: te.StepOp, loop: te.SeqOp, copied: Collection[SSAValue]
+) -> Fragments | None:
     """The parts of a step that is the only one in a loop to use its buffers.
 
     Indices of the thread, then a loop of an even number of parts; each first loads registers of its
-    own from shared memory, and does the rest without shared memory.
+    own from shared memory, and does the rest without what it loads from, and without ``copied``.
     """
     body = list(step.body.block.ops)
     parts = body[-1] if body else None
@@ -66,7 +68,8 @@ def find_fragments(step: te.StepOp, loop: te.SeqOp) -> Fragments | None:
     while count < len(inner) and _only_loads(inner[count], own):
         count += 1
     loads, rest = inner[:count], inner[count:]
-    if not loads or any(_spaces(op) & {te.Space.SHARED, te.Space.GLOBAL} for op in rest):
+    read = {touch.buffer for op in loads for touch in te.touches_in(op)} - own | {*copied}
+    if not loads or any(touch.buffer in read for op in rest for touch in te.touches_in(op)):
         return None
     if any(not isinstance(use, (te.AccessOp, te.SectionOp)) for new in own for use in _users(new)):
         return None
@@ -77,19 +80,16 @@ def _users(value: SSAValue) -> Iterator[Operation]:
     return (use.operation for use in value.uses)
 
 
-def _spaces(op: Operation) -> set[te.Space]:
-    """The memories that an operator accesses, device memory where it is open."""
-    return {touch.type.memory_space or te.Space.GLOBAL for touch in te.touches_in(op)}
-
-
 def _only_loads(op: Operation, registers: set[SSAValue]) -> bool:
     """Whether an operator only reads shared memory and writes some registers."""
     allowed = (te.SeqOp, te.IfOp, te.ApplyOp, te.SectionOp, te.AsmOp, te.AccessOp)
     if any(not isinstance(one, allowed) for one in op.walk()):
         return False
-    writes = {touch.buffer for touch in te.touches_in(op) if touch.writes}
-    reads = {touch.buffer for touch in te.touches_in(op) if not touch.writes}
-    return te.Space.SHARED in _spaces(op) and writes <= registers and not reads & registers
+    touches = list(te.touches_in(op))
+    writes = {touch.buffer for touch in touches if touch.writes}
+    reads = {touch.buffer for touch in touches if not touch.writes}
+    from_shared = any(touch.type.memory_space is te.Space.SHARED for touch in touches)
+    return from_shared and writes <= registers and not reads & registers
 
 
 class FragmentWriter:

@@ -1,0 +1,95 @@
+"""Open sizes of `.te` text: what they may be, and the values that an estimate chooses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
+
+from mugraph.errors import UserError
+from mugraph.passes.costs.mapped_kernels import KernelTime
+from mugraph.passes.texpr.estimates import estimate_kernels
+from mugraph.texpr.build import build_module
+from mugraph.texpr.parser import parse_text
+
+MOST_ESTIMATED = 48
+"""Combinations of open sizes that are estimated where a program is read; of more as many, drawn."""
+SEED = 24
+_REFUSALS = (ParseError, PassFailedException, UserError, VerifyException)
+
+Values = Mapping[str, Sequence[int]]
+Combination = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class SizesEstimate:
+    """What a program takes at some sizes, by estimate."""
+
+    sizes: Combination
+    kernels: tuple[KernelTime, ...]
+
+    @property
+    def microseconds(self) -> float:
+        """Of all kernels, one after the other."""
+        return sum(each.total for each in self.kernels) / 1000
+
+    def __str__(self) -> str:
+        """The sizes, the time, and what the longest kernel's is made of."""
+        sizes = ",".join(f"{name}={value}" for name, value in self.sizes)
+        longest = max(self.kernels, key=lambda each: each.total)
+        return f"{sizes}: {self.microseconds:.1f} µs: {longest}"
+
+
+def open_sizes(text: str, name: str, given: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The values of the sizes that a text leaves open and that are not given."""
+    sizes = parse_text(text, name).sizes
+    return {one.name: one.choices for one in sizes if one.choices and one.name not in given}
+
+
+def combinations(values: Values, count: int) -> list[Combination]:
+    """All combinations of some values; of more than ``count`` as many, drawn."""
+    total = math.prod(map(len, values.values()))
+    numbers = range(total)
+    if total > count:
+        numbers = sorted(random.Random(SEED).sample(numbers, count))
+    chosen = {*numbers}
+    return [
+        tuple(zip(values, one, strict=True))
+        for number, one in enumerate(itertools.product(*values.values()))
+        if number in chosen
+    ]
+
+
+def estimate_sizes(
+    text: str, name: str, sizes: Mapping[str, int], chosen: Combination, arch: str
+) -> SizesEstimate:
+    """What a program takes where its sizes have some values, beside those that it has anyhow.
+
+    Raises what reading and mapping raise.
+    """
+    module = build_module(text, name, {**sizes, **dict(chosen)})
+    return SizesEstimate(chosen, estimate_kernels(module, arch))
+
+
+def choose_sizes(
+    text: str, name: str, sizes: Mapping[str, int], values: Values, arch: str
+) -> dict[str, int]:
+    """The values of open sizes with which a program takes the least by estimate.
+
+    Values with which it is no program of kernels are left out; with all of them what the first ones
+    raise is raised.
+    """
+    found: list[SizesEstimate] = []
+    problems: list[Exception] = []
+    for one in combinations(values, MOST_ESTIMATED):
+        try:
+            found.append(estimate_sizes(text, name, sizes, one, arch))
+        except _REFUSALS as problem:
+            problems.append(problem)
+    if not found:
+        raise problems[0]
+    return dict(min(found, key=lambda each: each.microseconds).sizes)

@@ -1,0 +1,240 @@
+"""What a block of a mapped kernel does: instructions, traffic and waits, by enumeration."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects import arith
+from xdsl.ir import Block, Operation, SSAValue
+
+from mugraph.dialects import te
+from mugraph.dialects.ancestors import ancestors, enclosing
+from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.programming_model import GROUP_THREADS, SECTOR_BYTES, VECTOR_BYTES, WARP
+from mugraph.dialects.te.mapped import UNROLL
+from mugraph.dialects.te.points import all_hold
+from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.passes.costs.mapped_kernels import BlockWork
+from mugraph.passes.costs.work import WORKING_REGISTERS
+from mugraph.passes.memory.wavefronts import moved
+from mugraph.passes.targets import MMA, WGMMA, Target
+from mugraph.passes.texpr.analysis.access_costs import addresses_at, points_of
+from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
+from mugraph.passes.texpr.analysis.numbers import is_number
+
+IntArray = npt.NDArray[np.int64]
+
+UNROLLED = 4
+"""Iterations of a loop whose loads nvcc begins together where it is not written out."""
+_FREE = (te.ViewOp, te.ApplyOp)
+"""What is no instruction: registers and addresses."""
+_MMA = re.compile(r"mma\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.row\.col\.\w+\.(\w+)")
+
+
+def work_of(kernel: te.KernelOp, target: Target) -> BlockWork:
+    """What a block of a kernel does; a warp like the first is taken for each."""
+    return _Counter(kernel, target).work()
+
+
+def new_bytes(kernel: te.KernelOp) -> int:
+    """Bytes of the buffers in device memory that a kernel touches, each once."""
+    buffers = {touch.buffer for touch in te.touches_in(kernel) if _is_in_device_memory(touch)}
+    return sum(_size(buffer) for buffer in buffers)
+
+
+def _is_in_device_memory(touch: te.Touch) -> bool:
+    return touch.type.memory_space in (None, te.Space.GLOBAL)
+
+
+def _size(buffer: SSAValue) -> int:
+    type_ = buffer.type
+    assert isinstance(type_, te.BufferType)
+    return type_.elements * element_bytes_of(type_)
+
+
+class _Counter:
+    def __init__(self, kernel: te.KernelOp, target: Target) -> None:
+        self.kernel = kernel
+        self.target = target
+        self.threads = kernel.threads.iterations
+        self.warps = -(-self.threads // WARP)
+        self.instructions = self.product_cycles = self.wavefronts = 0.0
+        self.device_bytes = self.turns = 0.0
+        self.waits: dict[Block | Operation, float] = {}
+        """Of the steps in each block of the program for what they load; of each wait for copies."""
+        self._times: dict[Block, tuple[float, float]] = {}
+
+    def work(self) -> BlockWork:
+        """Counts all accesses and operators of the kernel."""
+        accesses = accesses_of(self.kernel)
+        for access in accesses:
+            if access.type.memory_space is not te.Space.REGISTER:
+                self._access(access, accesses)
+        for op in self.kernel.threads.walk():
+            self._operator(op)
+        return BlockWork(
+            self.threads,
+            0 if self.kernel.smem is None else self.kernel.smem.value.data,
+            self._registers(),
+            *(self.instructions, self.product_cycles, self.wavefronts),
+            *(self.device_bytes, sum(self.waits.values()), self.turns),
+        )
+
+    def _access(self, access: Access, accesses: list[Access]) -> None:
+        op = access.op
+        size = element_bytes_of(access.type)
+        if isinstance(op, te.BulkCopyOp):
+            if _is_in_device_memory(access):
+                self.device_bytes += self._times_of(op)[0] * math.prod(op.extents) * size
+            return
+        found = points_of(access.domain, self.kernel)
+        if found is None or isinstance(op, te.WarpgroupMmaOp):
+            return
+        points, times = found
+        rows = self._of_a_warp(addresses_at(access, points))
+        width = min(math.prod(access.box) * size, VECTOR_BYTES)
+        if isinstance(op, te.CopyAsyncOp):
+            side = next(one for one in accesses if one.op is op and one is not access)
+            self._move(access, rows, width, times, self._of_a_warp(addresses_at(side, points)))
+            return
+        if access.kind is te.AccessKind.READ and not self._is_written(access):
+            for some, together in once_and_together(rows, width):
+                self._move(access, some, together, times, None)
+        else:
+            self._move(access, rows, width, times, None)
+        step = enclosing(op, te.StepOp)
+        if access.kind is te.AccessKind.READ and _is_in_device_memory(access) and step is not None:
+            around = [one for one in ancestors(op) if isinstance(one, te.SeqOp)]
+            loops = [one for one in around if enclosing(one, te.StepOp) is step]
+            turns = math.prod(one.iterations for one in loops if UNROLL not in one.attributes)
+            turns = max(1.0, turns / UNROLLED) * times
+            # Steps beside each other load at once.
+            home = step.parent_block()
+            assert home is not None
+            self.waits[home] = max(turns, self.waits.get(home, 0.0))
+
+    def _is_written(self, access: Access) -> bool:
+        """Whether the step of an access writes its buffer, so that it is read anew."""
+        step = enclosing(access.op, te.StepOp) or self.kernel
+        touches = te.touches_in(step)
+        return any(touch.buffer is access.buffer and touch.writes for touch in touches)
+
+    def _of_a_warp(self, rows: IntArray) -> IntArray:
+        """The instructions of the first warp, of those of all."""
+        return (
+            rows[:: self.warps]
+            if len(rows) % self.warps == 0
+            else rows[: len(rows) // self.warps + 1]
+        )
+
+    def _move(
+        self, access: Access, rows: IntArray, width: int, times: int, other: IntArray | None
+    ) -> None:
+        """Counts instructions of a warp, of which all warps have some like them."""
+        if not len(rows):
+            return
+        is_shared = access.type.memory_space is te.Space.SHARED
+        matrices = isinstance(access.op, te.AsmOp) and access.op.instruction.startswith("ldmatrix")
+        counted = moved(
+            *(rows, width),
+            shared=is_shared,
+            writes=access.kind is not te.AccessKind.READ,
+            other=other,
+            collective=matrices,
+        )
+        traffic = float(np.sum(counted)) * times * self.warps
+        if is_shared or other is None:
+            self.instructions += len(rows) * times * self.warps
+        if is_shared:
+            self.wavefronts += traffic
+        else:
+            self.device_bytes += traffic * SECTOR_BYTES
+
+    def _operator(self, op: Operation) -> None:
+        match op:
+            case te.StepOp():
+                self.turns += self._times_of(op)[0] / self.warps
+            case te.WaitOp():
+                turns = self._times_of(op)[0] / self.warps
+                self.waits[op] = turns / (op.in_flight.value.data + 1)
+            case te.AsmOp() if found := _MMA.match(op.text.data):
+                *extents, element = found.groups()
+                rate = self.target.macs_a_cycle[MMA][element]
+                macs = math.prod(map(int, extents))
+                self.instructions += self._times_of(op)[0]
+                self.product_cycles += self._times_of(op)[0] * macs / rate
+            case te.WarpgroupMmaOp():
+                atom = mma_atom(op.atom.data)
+                rate = self.target.macs_a_cycle[WGMMA][atom.a_type]
+                groups = self._times_of(op)[0] * WARP / GROUP_THREADS
+                self.product_cycles += groups * math.prod(atom.shape_mnk) / rate
+            case _ if is_number(op) and not isinstance(op, _FREE) and not _is_fused(op):
+                self.instructions += self._times_of(op)[0]
+            case _:
+                pass
+
+    def _times_of(self, op: Operation) -> tuple[float, float]:
+        """How many instructions all warps have of an operator, and how many threads come to it."""
+        block = op.parent_block()
+        assert block is not None
+        if block not in self._times:
+            self._times[block] = self._count(op)
+        return self._times[block]
+
+    def _count(self, op: Operation) -> tuple[float, float]:
+        domain = domain_of(op)
+        found = points_of(domain, self.kernel)
+        if found is None:
+            inside = [one for one in domain.loops if one not in (self.kernel, self.kernel.threads)]
+            turns = float(math.prod(one.iterations for one in inside))
+            return turns * self.warps, turns * self.threads
+        points, times = found
+        count = max(len(one) for one in points.values() if one.ndim)
+        holds = np.broadcast_to(all_hold(domain.conditions, points), (count,))
+        rows = holds.reshape(-1, self.threads)
+        padded = np.pad(rows, ((0, 0), (0, -self.threads % WARP)))
+        warps = padded.reshape(len(rows), -1, WARP).any(axis=2)
+        return float(warps.sum()) * times, float(rows.sum()) * times
+
+    def _registers(self) -> int:
+        """What a thread holds at once: buffers of the block, and those of one of its steps."""
+        held: dict[Operation | None, int] = {}
+        for new in self.kernel.threads.walk():
+            if isinstance(new, te.NewOp) and new.result.type.memory_space is te.Space.REGISTER:
+                step = enclosing(new, te.StepOp)
+                held[step] = held.get(step, 0) + -(-_size(new.result) // 4)
+        of_block = held.pop(None, 0)
+        return WORKING_REGISTERS + of_block + max(held.values(), default=0)
+
+
+def once_and_together(rows: IntArray, width: int) -> list[tuple[IntArray, int]]:
+    """What a compiler makes of a warp's loads of memory that nothing writes meanwhile.
+
+    Each address is loaded once, and neighbours of every lane at once, up to 16 bytes: addresses
+    ``[instructions, 32]`` and the bytes of each.
+    """
+    if not len(rows):
+        return []
+    rows = np.unique(rows, axis=0)
+    wide = VECTOR_BYTES // width
+    if wide == 1 or len(rows) < wide or (rows < 0).any():
+        return [(rows, width)]
+    follows = (np.diff(rows, axis=0) == width).all(axis=1)
+    aligned = (rows % VECTOR_BYTES == 0).all(axis=1)
+    at = np.flatnonzero(aligned[: len(rows) - wide + 1])
+    at = at[[bool(follows[one : one + wide - 1].all()) for one in at]]
+    in_vectors = np.zeros(len(rows), np.bool_)
+    for offset in range(wide):
+        in_vectors[at + offset] = True
+    return [(rows[at], VECTOR_BYTES), (rows[~in_vectors], width)]
+
+
+def _is_fused(op: Operation) -> bool:
+    """Whether a product is part of the sum that uses it, or a constant takes no instruction."""
+    if isinstance(op, arith.ConstantOp):
+        return True
+    users = [use.operation for use in op.results[0].uses] if isinstance(op, arith.MulfOp) else []
+    return len(users) == 1 and isinstance(users[0], arith.AddfOp)

@@ -1,0 +1,126 @@
+"""Open sizes: an estimate chooses tiles and how far loads run ahead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import ParseError, PassFailedException
+
+from mugraph.dialects import te
+from mugraph.passes.costs.mapped_kernels import BlockWork, KernelTime, estimate_mapped
+from mugraph.passes.targets import target_named
+from mugraph.passes.texpr.estimates import estimate_kernels
+from mugraph.texpr import build_module, read_texpr
+from mugraph.texpr.open_sizes import combinations, estimate_sizes, open_sizes
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "texpr"
+H200 = target_named("h200")
+COPY = """
+size M = 16777216, T = 32 | 1024
+fn f(x: f32[M]): f32[M] {
+    par M / T b #grid { par T i #block { result[b * T + i] = x[b * T + i] } }
+}
+"""
+
+
+def kernel_of(name: str, **sizes: int) -> KernelTime:
+    text = (EXAMPLES / f"{name}.te").read_text()
+    (found,) = estimate_kernels(build_module(text, f"{name}.te", sizes), "h200")
+    return found
+
+
+def test_open_sizes_and_their_combinations() -> None:
+    text = "size M = 4, T = 2 | 4, U = 1 | 2 | 3 par M i { y[i] = x[i] }"
+    assert open_sizes(text, "f.te", {}) == {"T": (2, 4), "U": (1, 2, 3)}
+    assert open_sizes(text, "f.te", {"T": 8}) == {"U": (1, 2, 3)}
+    every = combinations(open_sizes(text, "f.te", {}), 48)
+    assert len({*every}) == 6
+    assert (("T", 4), ("U", 3)) in every
+    assert len({*combinations({"T": range(100)}, 7)}) == 7
+
+
+@pytest.mark.parametrize("size", ["T = M | 4", "T = 4 | 0", "T = 4 | 2.5"])
+def test_values_of_an_open_size_are_whole_numbers(size: str) -> None:
+    with pytest.raises(ParseError, match=r"one of several whole numbers, 64 \| 128"):
+        read_texpr(f"size M = 4, {size} par M i {{ y[i] = x[i] }}", "f.te", {})
+
+
+def test_a_program_is_read_with_the_values_of_the_least_estimate() -> None:
+    """A block of one warp for each 32 elements waits for memory alone."""
+    times = {
+        tile: estimate_sizes(COPY, "f.te", {}, (("T", tile),), "h200").microseconds
+        for tile in (32, 1024)
+    }
+    assert times[1024] < times[32]
+    for given, expected in (({}, 16384), ({"T": 32}, 524288)):
+        function = cast(FuncOp, read_texpr(COPY, "f.te", given).body.block.first_op)
+        loop = next(op for op in function.walk() if isinstance(op, te.ParOp))
+        assert loop.iterations == expected
+
+
+def test_values_that_are_refused_are_left_out() -> None:
+    text = (
+        COPY.replace("32 | 1024", "4096 | 1024")
+        .replace("i #block", "i #block")
+        .replace("par T i", "fully par T i")
+    )
+    function = cast(FuncOp, read_texpr(text, "f.te", {}).body.block.first_op)
+    loop = next(op for op in function.walk() if isinstance(op, te.ParOp))
+    assert loop.iterations == 16384  # 4096 threads are too many for a block
+    with pytest.raises(PassFailedException, match="4096 threads"):
+        read_texpr(text.replace("4096 | 1024", "4096 | 2048"), "f.te", {})
+
+
+def test_what_bounds_a_product_in_tiles() -> None:
+    """Registers: a thread has 16 sums of a tile of 64 x 64, and loads each operand once."""
+    small = kernel_of("gemm_shared", TM=64, TN=64, TK=16)
+    wide = kernel_of("gemm_shared", TM=128, TN=64, TK=32)
+    assert small.blocks == 256
+    assert small.resident == 2
+    assert wide.blocks == 128
+    assert wide.shared < small.shared
+    assert wide.waiting < small.waiting
+    assert wide.total < small.total
+    # 2 x 4 x 4 operands and their sums an iteration: measured 128.8 and 80.1 us.
+    assert 1.2 < small.total / wide.total < 2.0
+
+
+def test_loads_that_run_further_ahead_are_waited_for_less() -> None:
+    sizes = {"M": 2048, "N": 2048, "K": 2048, "TN": 128, "WN": 32}
+    near, far = (kernel_of("gemm_mma", **sizes, AHEAD=ahead) for ahead in (2, 4))
+    assert far.waiting < near.waiting / 2
+    assert far.total < near.total
+    assert far.products == near.products > 0
+
+
+def test_an_estimate_is_made_of_waves() -> None:
+    work = BlockWork(256, 0, 32, 1e5, 0.0, 1e4, 0.0, 0.0, 0.0)
+    one = estimate_mapped(work, H200.multiprocessors, 0.0, H200)
+    assert (one.resident, one.waves) == (1, 1)
+    many = estimate_mapped(work, 8 * H200.multiprocessors, 0.0, H200)
+    assert (many.resident, many.waves) == (8, 1)
+    assert many.issue == pytest.approx(8 * one.issue)
+    more = estimate_mapped(work, 8 * H200.multiprocessors + 1, 0.0, H200)
+    assert more.waves == 2
+    assert more.issue == pytest.approx(9 * one.issue)
+    assert "9 a multiprocessor" not in str(more)
+    assert "issue" in str(more)
+
+
+def test_a_warp_alone_does_not_keep_the_tensor_cores_busy() -> None:
+    alone = BlockWork(32, 0, 64, 0.0, 1e5, 0.0, 0.0, 0.0, 0.0)
+    of_eight = alone._replace(threads=256)
+    blocks = H200.multiprocessors
+    assert estimate_mapped(alone, blocks, 0.0, H200).products == pytest.approx(
+        8 * estimate_mapped(of_eight, blocks, 0.0, H200).products
+    )
+
+
+def test_more_memory_than_the_multiprocessors_move_bounds_a_kernel() -> None:
+    work = BlockWork(256, 0, 32, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    found = estimate_mapped(work, 132, 4.8e9, H200)
+    assert found.memory == pytest.approx(1e6)
+    assert found.total > found.memory

@@ -12,7 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.constant import is_constant
+from mugraph.dialects.constant import ENDS_FIRST, is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.plan import LaunchNext
@@ -32,6 +32,18 @@ def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
         for index in range(kernel.input_count)
         if launches and all(is_constant(launch.arguments[index]) for launch in launches)
     ]
+
+
+def ends_first(module: ModuleOp, kernel: sched.KernelOp) -> bool:
+    """Analysis: whether a function that launches a kernel lets nothing begin before it ends."""
+    functions = [
+        op for op in module.walk() if isinstance(op, FuncOp) and ENDS_FIRST in op.attributes
+    ]
+    return any(
+        isinstance(step, sched.LaunchOp) and step.resolve() is kernel
+        for function in functions
+        for step in function.walk()
+    )
 
 
 def are_constant(value: SSAValue, constant: Sequence[int]) -> bool:
@@ -206,7 +218,7 @@ def launch_programmatically(module: ModuleOp) -> None:
     """Makes the kernels of a module overlap with those around them in their streams."""
     for op in module.body.block.ops:
         if isinstance(op, sched.KernelOp):
-            start = op.decided.pdl or "late"
+            start = "end" if ends_first(module, op) else op.decided.pdl or "late"
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
             if not waits and start != "none":
                 overlap_kernel(op, constant_inputs(module, op), start)

@@ -173,7 +173,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.TWO])
+@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.TWO, Way.FUSED])
 def test_late_memory_changes_nothing(name: str, way: Way | None) -> None:
     one = overlapping(PROGRAMS[name], way)
     assert way is not None or any(isinstance(step, Delivery | Fetch) for step in one.steps)

@@ -45,6 +45,32 @@ def time_delivered(value: SSAValue, devices: int, chain: Chain, target: Target) 
     return time + device_ns(own + own // devices, target) / 1e3
 
 
+def time_fused(value: SSAValue, devices: int, chain: Chain, target: Target) -> float:
+    """Microseconds that it takes to add what was delivered to a device's own part, behind it.
+
+    Against the products by themselves, and without the collective.  What the last tiles of others'
+    parts send goes on beside the own part.
+    """
+    own, links = _bytes(value), links_between(devices)
+    whole, parts = _times(chain.products, chain, devices, target)
+    others = own * (devices - 1) // devices / links.moved_bytes
+    time = max(parts * (devices - 1) / devices, others) + parts / devices - whole
+    time += OWN_KERNEL * product_time(chain.products, target) / 1e3
+    # Other functions than that of the product, and one meeting that waits beside the last one.
+    return time + links.start + links.launch * devices
+
+
+def time_sent_beside(value: SSAValue, devices: int, target: Target) -> float:
+    """Microseconds in which the product of a device's part ends later that stores it on all.
+
+    One meeting follows.
+    """
+    links = links_between(devices)
+    sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
+    last = LAST_ROUND * sent / rounds_of(value, target, devices)
+    return links.launch + last + _time_returned(value, devices, target)
+
+
 def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
     """Microseconds that a sum or a gather takes whose tensors go to all devices as they are made.
 
@@ -66,14 +92,15 @@ def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
         launches += not shares_a_kernel(op.result)
         time += device_ns(own * op.devices, target) / 1e3
     else:
-        time += _time_returned(op.result, target)
+        time += _time_returned(op.result, op.devices, target)
     return time + links.start + links.launch * launches
 
 
-def _time_returned(value: SSAValue, target: Target) -> float:
-    """Microseconds of the copy of a result out of memory that the next call writes."""
+def _time_returned(value: SSAValue, devices: int, target: Target) -> float:
+    """Microseconds of the copy of others' parts of a result out of memory that is written again."""
+    others = _bytes(value) * (devices - 1) // devices
     is_returned = any(isinstance(use.operation, ReturnOp) for use in value.uses)
-    return device_ns(2 * _bytes(value), target) / 1e3 if is_returned else 0.0
+    return device_ns(2 * others, target) / 1e3 if is_returned else 0.0
 
 
 def time_sent(value: SSAValue, devices: int, target: Target) -> float:
@@ -83,7 +110,7 @@ def time_sent(value: SSAValue, devices: int, target: Target) -> float:
     """
     links = links_between(devices)
     sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
-    return links.launch + sent - WITHOUT_ANSWER + _time_returned(value, target)
+    return links.launch + sent - WITHOUT_ANSWER + _time_returned(value, devices, target)
 
 
 def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:

@@ -192,7 +192,8 @@ def main() -> None:
         for layers in (1, 2, 3):
             for pushed in (False, True):
                 check(layered(layers, mesh, pushed=pushed), calls)
-        check(in_parts(mesh), calls)
+        for way in (None, "fused"):
+            check(in_parts(mesh, way), calls)
     distributed.destroy_process_group()
     print("right", flush=True)
 

@@ -4,7 +4,7 @@
 // RUN: mg-run %t --check
 // RUN: not mg-opt --overlap-collectives="everywhere way=three" %s 2>&1 | filecheck %s --check-prefix=NONE
 
-// NONE: --overlap-collectives: way=three is none of parts, two, pushed
+// NONE: --overlap-collectives: way=three is none of parts, two, fused, pushed
 
 // Each device adds up the parts that it got, and writes the sum of them for all members.
 // CHECK-LABEL: func.func @f

@@ -138,8 +138,9 @@ def _reads(
             place = group.index(device)
             for value in far_values(exchange.value):
                 op = value.owner
-                is_part = isinstance(op, kn.AllSliceOp) and op.input is exchange.value
-                writers = [group[op.cut_place(place)]] if is_part else group
+                writers = group
+                if isinstance(op, kn.AllSliceOp) and op.input is exchange.value:
+                    writers = (group[op.cut_place(place)],)
                 found[value] = [Read(number, device, writer) for writer in writers]
         else:
             for op in exchange.peers:

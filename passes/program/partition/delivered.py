@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from xdsl.ir import Operation, SSAValue
 
@@ -17,9 +18,18 @@ def is_delivered(value: SSAValue) -> bool:
     return isinstance(value.owner, kn.AllToAllOp) and value.owner.delivered is not None
 
 
+def is_of_one(op: Operation) -> TypeGuard[kn.AllSliceOp]:
+    """Whether an operator takes of what was delivered the part that one member wrote."""
+    if not isinstance(op, kn.AllSliceOp) or not is_delivered(op.input):
+        return False
+    given = op.input.owner
+    assert isinstance(given, kn.AllToAllOp)
+    return (op.grid_axes, op.cut_dim) == (given.grid_axes, given.joined_dim)
+
+
 def is_of_others(op: Operation) -> bool:
-    """Whether an operator takes of what was delivered the part that another member wrote."""
-    return isinstance(op, kn.AllSliceOp) and is_delivered(op.input) and op.cut_place(0) != 0
+    """Whether that member is another one."""
+    return is_of_one(op) and op.cut_place(0) != 0
 
 
 def is_for_others(piece: SSAValue) -> bool:

@@ -19,10 +19,10 @@ from mugraph.dialects.tensor_types import op_label, value_label
 CONSTANT = "mugraph.constant"
 """The attribute of an argument, without a value."""
 
-ENDS_FIRST = "mugraph.ends_first"
-"""The attribute of a function whose kernels let none behind them begin before their blocks end.
+WAITS_FIRST = "mugraph.waits_first"
+"""The attribute of a function whose kernels let none behind them begin before they have waited.
 
-What its kernels have waited for is then complete for those behind them without a wait.
+What was before them is then complete for those behind them, too, without another wait.
 """
 
 

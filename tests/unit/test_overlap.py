@@ -8,7 +8,7 @@ from fuzz.overlapping import MUTANTS, check_layers, draw_layers
 from thorough import THOROUGH, inputs
 
 from mugraph.dialects import kn
-from mugraph.dialects.constant import ENDS_FIRST, is_constant_argument
+from mugraph.dialects.constant import WAITS_FIRST, is_constant_argument
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.sharding import device_program, part_of
 from mugraph.passes.compile import compile_pipeline
@@ -106,7 +106,7 @@ def test_a_device_adds_what_the_others_delivered_to_its_own_part() -> None:
         parts = [f"Segment {place}" for place in others]
         assert kinds(one, device) == [*parts, "Delivery", "Segment", "Delivery"]
     *parts, own = (step for step in one.steps if isinstance(step, Segment))
-    assert all(ENDS_FIRST in only_function(each.module).attributes for each in parts)
+    assert all(WAITS_FIRST in only_function(each.module).attributes for each in parts)
     # What the parts read, too, it reads while they end; what they delivered it waits for.
     function = only_function(own.module)
     constant = [is_constant_argument(function, n) for n in range(len(function.args))]

@@ -51,9 +51,18 @@ def add_up(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
     """Lets a device compute its own part of a sum behind those of others, and add these to it.
 
     Returns that part.  It is computed by the same operators, which the sum is an epilogue of.
+    Kernels store the parts of others as their tiles are done, and let that one begin meanwhile,
+    as those of a library do not.
     """
     total = _own_part(op, chain)
     _write_parts(op, chain, {})
+    whole = op.input.owner
+    assert isinstance(whole, kn.ConcatOp)
+    for place, piece in enumerate(whole.inputs):
+        copy = kn.CopyOp(piece, piece.type, place=place)
+        set_part(copy, Part(place, op.grid_axes))
+        _insert([copy], whole)
+        whole.operands[place] = copy.result
     given = _delivered(op, op.input, dim)
     assert op.combination is not None
     function = kn.BINARY_OPERATORS[COMBINING[op.combination]]

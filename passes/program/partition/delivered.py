@@ -44,8 +44,8 @@ def settled(takes: Sequence[SSAValue]) -> list[SSAValue]:
     """Of what a function takes what it may read before the kernels before it have ended.
 
     A function that takes what others wrote stands behind functions that computed parts for these
-    (:func:`is_for_others`).  What each of those has read was complete before they began, and they
-    have ended, but for what they stored, when the function begins.
+    (:func:`is_for_others`).  These let it begin only behind their own wait for what was before them
+    (``WAITS_FIRST``): what each of them reads is complete then, and they write none of it.
     """
     pieces = [
         piece

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.alignment import ALIGNMENT
-from mugraph.dialects.constant import CONSTANT, ENDS_FIRST
+from mugraph.dialects.constant import CONSTANT, WAITS_FIRST
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.sharding import PART, Axes, DeviceProgram, Part, part_of
@@ -325,7 +325,7 @@ def _segment(
         [_promises(function, value, settled=value in constant) for value in takes]
     )
     if any(map(is_for_others, gives)):
-        segment.attributes[ENDS_FIRST] = UnitAttr()
+        segment.attributes[WAITS_FIRST] = UnitAttr()
     module = ModuleOp([segment])
     for value in last.operands:
         kn.lay_out_row_major(value)

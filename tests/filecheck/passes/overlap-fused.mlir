@@ -7,7 +7,9 @@
 // CHECK-LABEL: func.func @f
 // CHECK: [[Y0:%.*]] = kn.matmul {{.*}} {mugraph.part = array<i64: 0, 0>}
 // CHECK: [[Y1:%.*]] = kn.matmul {{.*}} {mugraph.part = array<i64: 1, 0>}
-// CHECK: [[Y:%.*]] = kn.concat [[Y0]], [[Y1]] dim 0
+// CHECK: [[G0:%.*]] = kn.copy [[Y0]] place 0 {mugraph.part = array<i64: 0, 0>}
+// CHECK: [[G1:%.*]] = kn.copy [[Y1]] place 1 {mugraph.part = array<i64: 1, 0>}
+// CHECK: [[Y:%.*]] = kn.concat [[G0]], [[G1]] dim 0
 // CHECK-NEXT: [[X:%.*]] = kn.all_slice %x axes [0] dim 0
 // CHECK-NEXT: [[O:%.*]] = kn.matmul [[X]], %w
 // CHECK-NEXT: [[D:%.*]] = kn.all_to_all [[Y]] axes [0] split 0 concat 0 delivered

@@ -16,7 +16,7 @@ from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.delivered import settled
-from mugraph.passes.program.partition.orders import check_order
+from mugraph.passes.program.partition.orders import Read, check_order
 from mugraph.passes.program.partition.segments import (
     Delivery,
     Exchange,
@@ -129,6 +129,15 @@ def test_what_is_computed_between_is_waited_for() -> None:
     assert settled([own.result, doubled.result, taken.result]) == [own.result]
 
 
+def test_a_slice_along_other_axes_is_of_what_all_delivered() -> None:
+    one = overlapping(SLICED, Way.PUSHED)
+    assert any(isinstance(step, kn.AllSliceOp) for step in one.steps)
+    for device, events in enumerate(one.events):
+        writers = {event.writer for event in events if isinstance(event, Read)}
+        assert writers == {device % 2, device % 2 + 2}
+    check_mutants(one)
+
+
 def test_a_device_begins_with_its_own_part_where_others_are_fetched() -> None:
     one = overlapping(product("all-gather", 3, 24, 16, 48))
     for device, order in ((0, (0, 1, 2)), (1, (1, 2, 0)), (2, (2, 0, 1))):
@@ -169,6 +178,18 @@ def test_what_stands_behind_a_sum_begins_with_the_part_of_the_device_that_added_
     ]
 
 
+SLICED = """
+    func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+        -> (tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[1]]>})
+        attributes {mugraph.mesh = [2, 2], mugraph.per_device} {
+      %e = kn.exp %x : tensor<4x16xf32> -> tensor<4x16xf32>
+      %g = kn.all_gather %e axes [0] dim 0 : tensor<4x16xf32> -> tensor<8x16xf32>
+      %s = kn.all_slice %g axes [1] dim 0 : tensor<8x16xf32> -> tensor<4x16xf32>
+      %r = kn.silu %s : tensor<4x16xf32> -> tensor<4x16xf32>
+      func.return %r : tensor<4x16xf32>
+    }
+"""
+"""What was delivered along one axis is cut along the other one, at the same extents."""
 GATHERED_TWICE = """
     func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0, 1]]>},
                  %w: tensor<16x24xf32>)
@@ -206,7 +227,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.TWO, Way.FUSED])
+@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.FUSED])
 def test_late_memory_changes_nothing(name: str, way: Way | None) -> None:
     one = overlapping(PROGRAMS[name], way)
     assert way is not None or any(isinstance(step, Delivery | Fetch) for step in one.steps)
@@ -293,9 +314,8 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
     if any(isinstance(op, kn.AllSliceOp) and op.shift for op in operators):
         return "fused"
     pushed = any(isinstance(op, kn.CopyOp) and op.place is not None for op in operators)
-    if any(part_of(op) is not None for op in operators):
-        return "in two" if pushed else "in parts"
-    return "pushed"
+    parts = any(part_of(op) is not None for op in operators)
+    return "in parts" if parts else "pushed" if pushed else "not"
 
 
 def test_products_overlap_as_takes_the_least_time() -> None:

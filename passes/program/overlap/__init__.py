@@ -38,7 +38,6 @@ from mugraph.passes.program.overlap.times import (
     time_fetched,
     time_fused,
     time_pushed,
-    time_sent,
     time_sent_beside,
 )
 from mugraph.passes.program.use_peers import ways_of
@@ -52,8 +51,6 @@ class Way(StrEnum):
 
     PARTS = "parts"
     """Parts are computed one after the other, and exchanged meanwhile."""
-    TWO = "two"
-    """Parts of a sum are exchanged so; the kernel that adds one up stores it on all devices."""
     FUSED = "fused"
     """A device computes its own part at last, and adds what it got of the others to it."""
     PUSHED = "pushed"
@@ -135,8 +132,6 @@ def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Itera
     fetched = joined if users is None else begun
     yield Plan(Way.PARTS, time + fetched, lambda: fetch(op, given(), dim, users))
     if can_be_joined(op, dim):
-        sent = time_sent(op.result, op.devices, target)
-        yield Plan(Way.TWO, time + sent, lambda: push_part(op, given(), dim))
         beside = time_sent_beside(op.result, op.devices, target)
         yield Plan(Way.FUSED, fused + beside, lambda: push_part(op, added(), dim))
 
@@ -149,9 +144,9 @@ class OverlapCollectivesPass(ModulePass):
     and what computes a part writes it into that member's memory.  The member adds up what it got,
     in the order of places; a sum that all devices need is then gathered.  Or it is pushed: what
     makes a summand writes it into the memory of all members (``kn.copy`` with a place), which takes
-    one meeting and more bytes, and each adds up all of it.  In two, what adds up a member's part
-    writes that into the memory of all.  Fused, the kernel of a device's own part adds what it got
-    to it: it begins while the others' parts are still on their way.
+    one meeting and more bytes, and each adds up all of it.  Fused, the kernel of a device's own
+    part adds what it got to it, and stores what all need on all of them: it begins while the
+    others' parts are still on their way.
 
     Behind what is gathered a device begins with the part that it has, and copies those of the
     others meanwhile.  Operators are cut by their indices (``mugraph_dialects/device_cuts.py``):
@@ -160,8 +155,8 @@ class OverlapCollectivesPass(ModulePass):
 
     It is done where it takes less time than the collective: by how much longer the products take in
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
-    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``two``, ``fused`` or
-    ``pushed``) in that one alone.
+    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``fused`` or ``pushed``)
+    in that one alone.
 
     Before::
 

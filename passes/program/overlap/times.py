@@ -103,16 +103,6 @@ def _time_returned(value: SSAValue, devices: int, target: Target) -> float:
     return device_ns(2 * others, target) / 1e3 if is_returned else 0.0
 
 
-def time_sent(value: SSAValue, devices: int, target: Target) -> float:
-    """Microseconds in which a kernel stores a device's part of a tensor on all others, too.
-
-    One meeting follows, after which they may read it.
-    """
-    links = links_between(devices)
-    sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
-    return links.launch + sent - WITHOUT_ANSWER + _time_returned(value, devices, target)
-
-
 def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:
     """Microseconds that it takes to compute in parts as they arrive, against the products alone.
 

@@ -2,6 +2,9 @@
 // RUN: filecheck %s < %t
 // RUN: mg-check %t %s
 // RUN: mg-run %t --check
+// RUN: not mg-opt --overlap-collectives="everywhere way=three" %s 2>&1 | filecheck %s --check-prefix=NONE
+
+// NONE: --overlap-collectives: way=three is none of parts, fused, pushed
 
 // Each device computes its own part behind those of others, adds what it got of them, and writes the sum for all.
 // CHECK-LABEL: func.func @f

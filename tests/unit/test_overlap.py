@@ -321,7 +321,7 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
 def test_products_overlap_as_takes_the_least_time() -> None:
     # Weights would be read twice, in tiles of half the rows.
     # The last round of tiles is sent behind the product: of 1,024 rows all of it.
-    for rows, way in ((4096, "in parts"), (1024, "not"), (128, "not"), (16, "not")):
+    for rows, way in ((4096, "fused"), (1024, "not"), (128, "not"), (16, "not")):
         assert overlaps("reduce-scatter", 2, rows, 28672, 8192) == way
     for rows, way in ((4096, "in parts"), (128, "pushed"), (16, "pushed")):
         assert overlaps("all-gather", 4, rows, 8192, 28672) == way
@@ -330,11 +330,9 @@ def test_products_overlap_as_takes_the_least_time() -> None:
         (2, 1024, 28672, "pushed"),
         (2, 16, 28672, "pushed"),
         (4, 16, 28672, "pushed"),
-        # Blocks of few tiles send the last ones behind the product.
-        (4, 1024, 28672, "in two"),
         # All summands of all devices take longer on the links than the product.
-        # What is returned is copied out of the memory that is written again.
-        (4, 4096, 8192, "in parts"),
+        (4, 1024, 28672, "fused"),
+        (4, 4096, 8192, "fused"),
     ):
         assert overlaps("all-reduce", devices, rows, depth, 8192) == way
 

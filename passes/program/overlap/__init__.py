@@ -25,14 +25,7 @@ from mugraph.passes.program.overlap.cuts import (
     makers_of,
     users_of,
 )
-from mugraph.passes.program.overlap.rewrite import (
-    add_up,
-    deliver,
-    fetch,
-    push,
-    push_part,
-    regroup_behind,
-)
+from mugraph.passes.program.overlap.rewrite import add_up, deliver, fetch, push, push_part
 from mugraph.passes.program.overlap.times import (
     time_delivered,
     time_fetched,
@@ -77,8 +70,6 @@ def overlap_collectives(
     for op in list(function.walk()):
         if not isinstance(op, kn.CollectiveOp) or op.devices == 1:
             continue
-        if isinstance(op, kn.AllReduceOp):
-            op = regroup_behind(op)
         plans = (*_in_parts(op, target, everywhere=everywhere), *_pushed(op, target))
         plans = [plan for plan in plans if way is None or plan.way is way]
         if everywhere and plans:

@@ -10,32 +10,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.sharding import Part, part_of, set_part
-from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.overlap.cuts import Chain
 
 Parts = dict[SSAValue, list[SSAValue]]
 """Values as their parts, by the places of the members that these are of."""
-
-
-def regroup_behind(op: kn.AllReduceOp) -> kn.AllReduceOp:
-    """Gives what is summed other extents behind the sum, not before it; the sum.
-
-    The kernel that makes a summand then stores it where others read it.
-    """
-    view = op.input.owner
-    if not isinstance(view, kn.RegroupOp) or not view.result.has_one_use():
-        return op
-    if any(layout_of(value.type) is not None for value in (view.input, view.result, op.result)):
-        return op
-    combiner = op.combination
-    total = kn.AllReduceOp(view.input, view.input.type, op.grid_axes, combiner)
-    same = _with_types(view, [total.result], [op.result.type])
-    _insert([total, same], op)
-    total.result.name_hint = op.result.name_hint
-    Rewriter.replace_op(op, [], same.results)
-    Rewriter.erase_op(view)
-    return total
 
 
 def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:

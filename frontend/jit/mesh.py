@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
 from mugraph.codegen.c_abi import interface_as_written, read_once
@@ -20,7 +19,6 @@ from mugraph.dialects import kn
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh, Sharding
 from mugraph.dialects.tensor_types import (
-    bytes_of,
     dims,
     element_type_of,
     shape_of,
@@ -84,13 +82,6 @@ class MeshKernel:
             if isinstance(step, Join)
             for index, value in enumerate(step.op.inputs)
         }
-        self._returned_parts = {
-            step.op.pieces[place]: step
-            for step in self._steps
-            if isinstance(step, Delivery) and _is_only_returned(step)
-            for place in [self._groups[step.axes].place]
-        }
-        """This device's own parts of what is returned, which it need not give itself."""
         self._known_memory: PeerMemory | None = None
         self._are_alike = False
         written = interface_as_written(program.function)
@@ -208,7 +199,8 @@ class MeshKernel:
                 held = self._memory.exchange(step, values[step.value], number)
                 values |= {op.result: held[op.kept_place] for op in step.peers}
             case Delivery():
-                values[step.value] = self._deliver(number, step, call)
+                pieces = [values.get(piece) for piece in step.op.pieces]
+                values[step.value] = self._memory.deliver(step, pieces, number)
             case Meeting():
                 self._memory.meet(step.axes, number)
             case View(op):
@@ -233,22 +225,6 @@ class MeshKernel:
                 exchanged = exchange(step, value, self._groups[step.grid_axes])
                 values[step.result] = laid_out(exchanged, step.result.type)
 
-    def _deliver(self, number: int, step: Delivery, call: _Call) -> Any:
-        """What the members gave to this device, beside what it wrote into a result itself."""
-        whole = call.joined.get(step.value)
-        pieces = [call.values.get(piece) for piece in step.op.pieces]
-        place = self._groups[step.axes].place
-        if whole is not None:
-            pieces[place] = None
-        delivered = self._memory.deliver(step, pieces, number)
-        if whole is None:
-            return delivered
-        own = len(pieces) * [whole.numel() // len(pieces)]
-        start, end = sum(own[:place]), sum(own[: place + 1])
-        for others in (slice(0, start), slice(end, None)):
-            whole.view(-1)[others].copy_(delivered.view(-1)[others])
-        return whole
-
     def _run(self, number: int, segment: Segment, call: _Call) -> dict[SSAValue, Any]:
         """What a function between meetings gives; what others read it writes where they do."""
         kernel = self._kernels[number]
@@ -272,29 +248,10 @@ class MeshKernel:
 
     def _place_of(self, value: SSAValue, call: _Call) -> Any:
         """Where a function writes what it gives; ``None`` where anywhere."""
-        place = self._returned_place(value, call)
-        if place is None:
-            place = self._memory.place_of(value)
+        place = self._memory.place_of(value)
         if place is None:
             place = self._joined_place(value, call)
         return call.out.get(value) if place is None else place
-
-    def _returned_place(self, value: SSAValue, call: _Call) -> Any:
-        """The place of this device's part of what is returned; ``None`` for others."""
-        step = self._returned_parts.get(value)
-        if step is None:
-            return None
-        out = call.out.get(step.value)
-        is_row = out is not None and out.is_contiguous()
-        whole = out if is_row else self._memory.empty_of(step.value.type)
-        if whole is None:
-            return None
-        call.joined[step.value] = whole
-        return (
-            whole.view(-1)
-            .chunk(len(step.op.pieces))[self._groups[step.axes].place]
-            .view(shape_of(value.type))
-        )
 
     def _joined_place(self, value: SSAValue, call: _Call) -> Any:
         """The place of a part in the tensor that it is joined to; ``None`` for others."""
@@ -395,20 +352,6 @@ class _Call:
         """Tensors whose parts are written where they belong; ``None`` where they are not."""
         self.under_way: dict[SSAValue, Callable[[], None]] = {}
         """Copies from other devices, and what waits for them."""
-
-
-KEPT = 2**20
-"""Bytes of a part of a result from which on it is not copied: another launch takes as long."""
-
-
-def _is_only_returned(step: Delivery) -> bool:
-    """Whether what is delivered is returned, and each device's own part is large."""
-    uses = [use.operation for use in step.value.uses]
-    return (
-        len(uses) == 1
-        and isinstance(uses[0], ReturnOp)
-        and (bytes_of(step.op.pieces[0].type) >= KEPT)
-    )
 
 
 def _axes_of(step: Step) -> Sequence[Axes]:

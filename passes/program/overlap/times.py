@@ -81,7 +81,7 @@ def time_sent_beside(value: SSAValue, devices: int, target: Target) -> float:
     sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
     last = (LAST_ROUND / rounds_of(value, target, devices) + STALLED) * sent
     stored = device_ns(_bytes(value) / devices, target) / 1e3
-    return links.launch + last + stored + _time_returned(value, devices, target)
+    return links.launch + last + stored + _time_returned(value, target)
 
 
 def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
@@ -105,15 +105,14 @@ def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
         launches += not shares_a_kernel(op.result)
         time += device_ns(own * op.devices, target) / 1e3
     else:
-        time += _time_returned(op.result, op.devices, target)
+        time += _time_returned(op.result, target)
     return time + links.start + links.launch * launches
 
 
-def _time_returned(value: SSAValue, devices: int, target: Target) -> float:
-    """Microseconds of the copy of others' parts of a result out of memory that is written again."""
-    others = _bytes(value) * (devices - 1) // devices
+def _time_returned(value: SSAValue, target: Target) -> float:
+    """Microseconds of the copy of a result out of memory that the next call writes."""
     is_returned = any(isinstance(use.operation, ReturnOp) for use in value.uses)
-    return device_ns(2 * others, target) / 1e3 if is_returned else 0.0
+    return device_ns(2 * _bytes(value), target) / 1e3 if is_returned else 0.0
 
 
 def time_fetched(value: SSAValue, devices: int, chain: Chain | None, target: Target) -> float:

@@ -11,8 +11,8 @@ takes about five minutes on two H100, nvcc included.  It times, in CUDA graphs o
 - products that a tensor-parallel model splits, alone by cuBLAS, followed or preceded by NCCL, and
   as ``mugraph.compile(program, mesh=...)`` runs the program that ``--partition`` makes: by NCCL, by
   loads from the other devices (``--use-peers``), and in parts that overlap
-  (``--overlap-collectives``), each wherever it can be, also where another way is chosen; and the
-  functions of these by themselves;
+  (``--overlap-collectives``), by themselves or with the sum in the last one, each wherever it can
+  be, also where another way is chosen; and the functions of these by themselves;
 - a sum over devices, alone and with a residual and RMSNorm behind it, and the MLP of a decoder
   layer.
 
@@ -138,6 +138,8 @@ LIBRARY, LOADS, OVERLAP = "mugraph", "mugraph, peers", "mugraph, overlap"
 """How mugraph runs collectives: by NCCL, by loads from other devices, beside products."""
 PUSHED = "mugraph, pushed"
 """Sums whose summands each device writes into the memory of all."""
+FUSED = "mugraph, fused"
+"""Sums that each device adds up as it computes its own part."""
 FEW_ROWS = 16
 """Of products that are not measured in parts: all weights would be read for each."""
 MOST_LOADED = 2**24
@@ -177,6 +179,9 @@ def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
         found[PUSHED] = pushed
     if in_parts and rows > FEW_ROWS and str(overlapping) not in map(str, found.values()):
         found[OVERLAP] = overlapping
+        fused = made(OverlapCollectivesPass(everywhere=True, way="fused"))
+        if str(fused) not in map(str, found.values()):
+            found[FUSED] = fused
     found["chosen"] = made(OverlapCollectivesPass(), UsePeersPass())
     return found
 
@@ -254,7 +259,7 @@ def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
     calls = {"cuBLAS alone": alone, "NCCL alone": collective, "cuBLAS + NCCL": call}
     for name, way in kernels.ways.items():
         calls[name] = lambda way=way: way(*parts)
-    for name in (LIBRARY, OVERLAP, PUSHED):
+    for name in (LIBRARY, OVERLAP, PUSHED, FUSED):
         if name in kernels.ways:
             calls[f"functions of {name}"] = _functions(devices, kernels.ways[name])
     if product.collective == "all-reduce" and not devices.cpu:

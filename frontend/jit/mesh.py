@@ -199,7 +199,7 @@ class MeshKernel:
                 held = self._memory.exchange(step, values[step.value], number)
                 values |= {op.result: held[op.kept_place] for op in step.peers}
             case Delivery():
-                pieces = [values[piece] for piece in step.op.pieces]
+                pieces = [values.get(piece) for piece in step.op.pieces]
                 values[step.value] = self._memory.deliver(step, pieces, number)
             case Meeting():
                 self._memory.meet(step.axes, number)

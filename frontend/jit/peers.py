@@ -61,7 +61,10 @@ class PeerMemory(ABC):
 
     @abstractmethod
     def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
-        """Gives each member its part, meets, and returns what the members gave to this device."""
+        """Gives each member its part, meets, and returns what the members gave to this device.
+
+        A part is ``None`` that this device would give itself and nobody reads.
+        """
 
     @abstractmethod
     def meet(self, axes: Axes, number: int) -> None:
@@ -103,7 +106,8 @@ class SentMemory(PeerMemory):
         torch, distributed = _torch(), import_module("torch.distributed")
         group = self._groups[step.axes]
         order = sorted(range(len(pieces)), key=lambda place: group.members[place])
-        sent = torch.stack([pieces[place] for place in order])
+        like = next(piece for piece in pieces if piece is not None)
+        sent = torch.stack([like if (p := pieces[place]) is None else p for place in order])
         received = sent.new_empty(sent.shape)
         distributed.all_to_all_single(received, sent, group=group.process_group)
         return torch.cat([received[member] for member in group.members], step.op.joined_dim)
@@ -145,7 +149,7 @@ class SharedMemory(PeerMemory):
         """What the members wrote here; parts that no function wrote at theirs are copied."""
         room = self._rooms[step.axes]
         for piece, place in zip(pieces, room.pieces(step), strict=True):
-            if piece.data_ptr() != place.data_ptr():
+            if piece is not None and piece.data_ptr() != place.data_ptr():
                 place.copy_(piece)
         room.meet(number)
         return room.own[step]

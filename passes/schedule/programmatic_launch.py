@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -12,7 +13,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.constant import is_constant
+from mugraph.dialects.constant import WAITS_FIRST, is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.launch_extents import integer_array
@@ -21,6 +22,10 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sched.FillOp)
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
+
+
+_LOADING = (sched.ForloopOp, sched.PrologueOp)
+"""The phases that load what the loop reads."""
 
 
 def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
@@ -33,6 +38,18 @@ def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
         for index in range(kernel.input_count)
         if launches and all(is_constant(launch.arguments[index]) for launch in launches)
     ]
+
+
+def waits_first(module: ModuleOp, kernel: sched.KernelOp) -> bool:
+    """Analysis: whether a function that launches a kernel lets none begin before it has waited."""
+    functions = [
+        op for op in module.walk() if isinstance(op, FuncOp) and WAITS_FIRST in op.attributes
+    ]
+    return any(
+        isinstance(step, sched.LaunchOp) and step.resolve() is kernel
+        for function in functions
+        for step in function.walk()
+    )
 
 
 def are_constant(value: SSAValue, constant: Sequence[int]) -> bool:
@@ -170,8 +187,11 @@ def drop_implied_waits(kernel: sched.KernelOp) -> None:
         wait.erase()
 
 
-def place_launch(kernel: sched.KernelOp, start: LaunchNext) -> None:
-    """Rewrite: says where the kernel behind may start."""
+def place_launch(kernel: sched.KernelOp, start: LaunchNext | Literal["waited"]) -> None:
+    """Rewrite: says where the kernel behind may start.
+
+    Where a wait has to come first, and none is in front of it, it starts as blocks end.
+    """
     launch = sched.GridLaunchOp()
     if start == "early":
         begin = next(
@@ -181,14 +201,19 @@ def place_launch(kernel: sched.KernelOp, start: LaunchNext) -> None:
             begin.body.block.insert_op_before(launch, begin.body.block.first_op)
         else:
             kernel.body.block.insert_op_before(launch, begin)
-    elif start == "late":
+    elif start in ("late", "waited"):
         loads = producers(kernel)
         body = loads[0].body.block if loads else kernel.body.block
-        last = [op for op in body.ops if isinstance(op, sched.ForloopOp | sched.PrologueOp)][-1]
-        body.insert_op_after(launch, last)
+        ops = list(body.ops)
+        end = max(n for n, op in enumerate(ops) if isinstance(op, _LOADING)) + 1
+        before = (inner for op in ops[:end] for inner in op.walk())
+        if start == "late" or any(isinstance(inner, sched.GridWaitOp) for inner in before):
+            body.insert_op_after(launch, ops[end - 1])
 
 
-def overlap_kernel(kernel: sched.KernelOp, constant: Sequence[int], start: LaunchNext) -> None:
+def overlap_kernel(
+    kernel: sched.KernelOp, constant: Sequence[int], start: LaunchNext | Literal["waited"]
+) -> None:
     """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
     in_memory = [each for each in kernel.held_lengths if not kernel.is_number(each.argument)]
     if any(length.argument not in constant for length in in_memory):
@@ -210,6 +235,7 @@ def launch_programmatically(module: ModuleOp) -> None:
             start = op.decided.pdl or "late"
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
             if not waits and start != "none":
+                start = "waited" if waits_first(module, op) else start
                 overlap_kernel(op, constant_inputs(module, op), start)
         elif isinstance(op, FuncOp):
             for step in op.walk():

@@ -18,6 +18,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import DeviceProgram, Sharding
 from mugraph.dialects.tensor_types import op_label, shape_of
+from mugraph.passes.program.partition.delivered import is_delivered
 from mugraph.passes.program.partition.orders import Await, Devices, Event, Read, Run, Write
 from mugraph.passes.program.partition.segments import (
     Delivery,
@@ -27,7 +28,6 @@ from mugraph.passes.program.partition.segments import (
     Segment,
     Step,
     View,
-    is_delivered,
 )
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -174,7 +174,7 @@ class LateDevices:
                 self._hold(device, op.result, self._range(op, array))
 
     def _part(self, op: kn.AllSliceOp, device: int, array: Array) -> Array:
-        place = op.mesh.place(device, op.grid_axes)
+        place = op.cut_place(op.mesh.place(device, op.grid_axes))
         extents = shape_of(op.result.type)
         start = [place * e * (d == op.cut_dim) for d, e in enumerate(extents)]
         return part_of(array, start, extents)

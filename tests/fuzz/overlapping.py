@@ -93,16 +93,16 @@ func.func @f({", ".join(arguments)})
 """
 
 
-WAYS = (Way.PUSHED, None, Way.TWO)
+WAYS = (Way.PUSHED, None, Way.FUSED)
 
 
 def check_layers(text: str, seed: int) -> tuple[Late, str]:
     """A program with products in parts, and how it was shown to be the same; or what is wrong.
 
-    Of three seeds sums are pushed with one, and in two with one.  Raises ``AssertionError``.
+    Sums are exchanged in one of all ways, by the seed.  Raises ``AssertionError``.
     """
     before = parse_text(make_context(), text, "layers")
-    one = late(before.clone(), overlap=True, way=WAYS[seed % 3])
+    one = late(before.clone(), overlap=True, way=WAYS[seed % len(WAYS)])
     faults = check_order(one.steps, one.returned, one.program.mesh)
     assert not faults, faults[0]
     difference = wrong(one, one.events, seed)

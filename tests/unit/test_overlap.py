@@ -8,11 +8,15 @@ from fuzz.overlapping import MUTANTS, check_layers, draw_layers
 from thorough import THOROUGH, inputs
 
 from mugraph.dialects import kn
+from mugraph.dialects.constant import WAITS_FIRST, is_constant_argument
+from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.sharding import device_program, part_of
 from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
-from mugraph.passes.program.partition.orders import check_order
+from mugraph.passes.program.partition.delivered import settled
+from mugraph.passes.program.partition.orders import Read, check_order
 from mugraph.passes.program.partition.segments import (
     Delivery,
     Exchange,
@@ -96,6 +100,44 @@ def test_a_device_computes_its_own_part_at_last_where_parts_are_delivered() -> N
         assert kinds(one, device) == ["Meeting", *parts, "Delivery", "Segment"]
 
 
+def test_a_device_adds_what_the_others_delivered_to_its_own_part() -> None:
+    one = overlapping(product("all-reduce", 3, 24, 48, 16), Way.FUSED)
+    for device, others in ((0, (1, 2)), (1, (2, 0)), (2, (0, 1))):
+        parts = [f"Segment {place}" for place in others]
+        assert kinds(one, device) == [*parts, "Delivery", "Segment", "Delivery"]
+    *parts, own = (step for step in one.steps if isinstance(step, Segment))
+    assert all(WAITS_FIRST in only_function(each.module).attributes for each in parts)
+    # What the parts read, too, it reads while they end; what they delivered it waits for.
+    function = only_function(own.module)
+    constant = [is_constant_argument(function, n) for n in range(len(function.args))]
+    assert constant == [True, True, False, False]
+
+
+def test_what_is_computed_between_is_waited_for() -> None:
+    module = parse_text(make_context(), product("all-reduce", 2, 24, 48, 16), "product")
+    PartitionPass().apply(make_context(), module)
+    function = only_function(module)
+    overlap_collectives(function, target_named("h200"), everywhere=True, way=Way.FUSED)
+    own = next(op for op in function.walk() if isinstance(op, kn.AllSliceOp) and not op.shift)
+    (use,) = own.result.uses
+    doubled = kn.BINARY_OPERATORS[COMBINING[Combiner.SUM]](own.result, own.result, own.result.type)
+    assert own.parent is not None
+    own.parent.insert_op_after(doubled, own)
+    use.operation.operands[use.index] = doubled.result
+    assert settled([own.result, doubled.result, *use.operation.operands]) == []
+    taken = next(op for op in function.walk() if isinstance(op, kn.AllSliceOp) and op.shift)
+    assert settled([own.result, doubled.result, taken.result]) == [own.result]
+
+
+def test_a_slice_along_other_axes_is_of_what_all_delivered() -> None:
+    one = overlapping(SLICED, Way.PUSHED)
+    assert any(isinstance(step, kn.AllSliceOp) for step in one.steps)
+    for device, events in enumerate(one.events):
+        writers = {event.writer for event in events if isinstance(event, Read)}
+        assert writers == {device % 2, device % 2 + 2}
+    check_mutants(one)
+
+
 def test_a_device_begins_with_its_own_part_where_others_are_fetched() -> None:
     one = overlapping(product("all-gather", 3, 24, 16, 48))
     for device, order in ((0, (0, 1, 2)), (1, (1, 2, 0)), (2, (2, 0, 1))):
@@ -136,6 +178,18 @@ def test_what_stands_behind_a_sum_begins_with_the_part_of_the_device_that_added_
     ]
 
 
+SLICED = """
+    func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
+        -> (tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[1]]>})
+        attributes {mugraph.mesh = [2, 2], mugraph.per_device} {
+      %e = kn.exp %x : tensor<4x16xf32> -> tensor<4x16xf32>
+      %g = kn.all_gather %e axes [0] dim 0 : tensor<4x16xf32> -> tensor<8x16xf32>
+      %s = kn.all_slice %g axes [1] dim 0 : tensor<8x16xf32> -> tensor<4x16xf32>
+      %r = kn.silu %s : tensor<4x16xf32> -> tensor<4x16xf32>
+      func.return %r : tensor<4x16xf32>
+    }
+"""
+"""What was delivered along one axis is cut along the other one, at the same extents."""
 GATHERED_TWICE = """
     func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0, 1]]>},
                  %w: tensor<16x24xf32>)
@@ -173,7 +227,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.TWO])
+@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.FUSED])
 def test_late_memory_changes_nothing(name: str, way: Way | None) -> None:
     one = overlapping(PROGRAMS[name], way)
     assert way is not None or any(isinstance(step, Delivery | Fetch) for step in one.steps)
@@ -257,16 +311,17 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
     operators = [*function.body.block.ops]
     if any(isinstance(op, kn.CombiningOp | kn.AllGatherOp) for op in operators):
         return "not"
+    if any(isinstance(op, kn.AllSliceOp) and op.shift for op in operators):
+        return "fused"
     pushed = any(isinstance(op, kn.CopyOp) and op.place is not None for op in operators)
-    if any(part_of(op) is not None for op in operators):
-        return "in two" if pushed else "in parts"
-    return "pushed"
+    parts = any(part_of(op) is not None for op in operators)
+    return "in parts" if parts else "pushed" if pushed else "not"
 
 
 def test_products_overlap_as_takes_the_least_time() -> None:
     # Weights would be read twice, in tiles of half the rows.
     # The last round of tiles is sent behind the product: of 1,024 rows all of it.
-    for rows, way in ((4096, "in parts"), (1024, "not"), (128, "not"), (16, "not")):
+    for rows, way in ((4096, "fused"), (1024, "not"), (128, "not"), (16, "not")):
         assert overlaps("reduce-scatter", 2, rows, 28672, 8192) == way
     for rows, way in ((4096, "in parts"), (128, "pushed"), (16, "pushed")):
         assert overlaps("all-gather", 4, rows, 8192, 28672) == way
@@ -275,11 +330,9 @@ def test_products_overlap_as_takes_the_least_time() -> None:
         (2, 1024, 28672, "pushed"),
         (2, 16, 28672, "pushed"),
         (4, 16, 28672, "pushed"),
-        # Blocks of few tiles send the last ones behind the product.
-        (4, 1024, 28672, "in two"),
         # All summands of all devices take longer on the links than the product.
-        # What is returned is copied out of the memory that is written again.
-        (4, 4096, 8192, "in parts"),
+        (4, 1024, 28672, "fused"),
+        (4, 4096, 8192, "fused"),
     ):
         assert overlaps("all-reduce", devices, rows, depth, 8192) == way
 

@@ -25,12 +25,13 @@ from mugraph.passes.program.overlap.cuts import (
     makers_of,
     users_of,
 )
-from mugraph.passes.program.overlap.rewrite import deliver, fetch, push, push_part
+from mugraph.passes.program.overlap.rewrite import add_up, deliver, fetch, push, push_part
 from mugraph.passes.program.overlap.times import (
     time_delivered,
     time_fetched,
+    time_fused,
     time_pushed,
-    time_sent,
+    time_sent_beside,
 )
 from mugraph.passes.program.use_peers import ways_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -43,8 +44,8 @@ class Way(StrEnum):
 
     PARTS = "parts"
     """Parts are computed one after the other, and exchanged meanwhile."""
-    TWO = "two"
-    """Parts of a sum are exchanged so; the kernel that adds one up stores it on all devices."""
+    FUSED = "fused"
+    """A device computes its own part at last, and adds what it got of the others to it."""
     PUSHED = "pushed"
     """The kernel that computes a tensor stores it on all devices."""
 
@@ -107,8 +108,11 @@ def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Itera
         return
     time = time_delivered(op.input, op.devices, chain, target)
     given = partial(deliver, op, dim, chain)
+    fused = time_fused(op.input, op.devices, chain, target)
+    added = partial(add_up, op, dim, chain)
     if op.cut_dim is not None:
         yield Plan(Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [given()]))
+        yield Plan(Way.FUSED, fused, lambda: Rewriter.replace_op(op, [], [added()]))
         return
     # What stands behind a sum that all devices need may begin with this one's part.
     users = users_of(op.result, dim, op.devices)
@@ -119,8 +123,8 @@ def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Itera
     fetched = joined if users is None else begun
     yield Plan(Way.PARTS, time + fetched, lambda: fetch(op, given(), dim, users))
     if can_be_joined(op, dim):
-        sent = time_sent(op.result, op.devices, target)
-        yield Plan(Way.TWO, time + sent, lambda: push_part(op, given(), dim))
+        beside = time_sent_beside(op.result, op.devices, target)
+        yield Plan(Way.FUSED, fused + beside, lambda: push_part(op, added(), dim))
 
 
 @dataclass(frozen=True)
@@ -131,8 +135,9 @@ class OverlapCollectivesPass(ModulePass):
     and what computes a part writes it into that member's memory.  The member adds up what it got,
     in the order of places; a sum that all devices need is then gathered.  Or it is pushed: what
     makes a summand writes it into the memory of all members (``kn.copy`` with a place), which takes
-    one meeting and more bytes, and each adds up all of it.  In two, what adds up a member's part
-    writes that into the memory of all.
+    one meeting and more bytes, and each adds up all of it.  Fused, the kernel of a device's own
+    part adds what it got to it, and stores what all need on all of them: it begins while the
+    others' parts are still on their way.
 
     Behind what is gathered a device begins with the part that it has, and copies those of the
     others meanwhile.  Operators are cut by their indices (``mugraph_dialects/device_cuts.py``):
@@ -141,8 +146,8 @@ class OverlapCollectivesPass(ModulePass):
 
     It is done where it takes less time than the collective: by how much longer the products take in
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
-    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``pushed`` or ``two``) in
-    that one alone.
+    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``fused`` or ``pushed``)
+    in that one alone.
 
     Before::
 

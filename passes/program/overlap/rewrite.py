@@ -27,6 +27,66 @@ def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
     return _added(op, _delivered(op, op.input, dim), dim)
 
 
+def add_up(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
+    """Lets a device compute its own part of a sum behind those of others, and add these to it.
+
+    Returns that part.  It is computed by the same operators, which the sum is an epilogue of.
+    Kernels store the parts of others as their tiles are done, and let that one begin meanwhile,
+    as those of a library do not.
+    """
+    total = _own_part(op, chain)
+    _write_parts(op, chain, {})
+    whole = op.input.owner
+    assert isinstance(whole, kn.ConcatOp)
+    for place, piece in enumerate(whole.inputs):
+        copy = kn.CopyOp(piece, piece.type, place=place)
+        set_part(copy, Part(place, op.grid_axes))
+        _insert([copy], whole)
+        whole.operands[place] = copy.result
+    given = _delivered(op, op.input, dim)
+    assert op.combination is not None
+    function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
+    for shift in range(1, op.devices):
+        part = kn.AllSliceOp(given, op.grid_axes, dim, total.type, shift)
+        made = function(total, part.result, total.type)
+        _insert([part, made], op)
+        (total,) = made.results
+    if op.cut_dim is not None:
+        total = Rewriter.replace_value_with_new_type(total, op.result.type)
+    total.name_hint = op.result.name_hint
+    return total
+
+
+def _own_part(op: kn.CollectiveOp, chain: Chain) -> SSAValue:
+    """What a device computes of the operand of a sum for its own place."""
+    own: dict[SSAValue, SSAValue] = {}
+    for each, cut in chain.cuts.items():
+        for value, dim in zip(each.operands, cut.operands, strict=True):
+            if dim is not None and value not in own:
+                type_ = _part_type(value.type, dim, op.devices)
+                taken = kn.AllSliceOp(value, op.grid_axes, dim, type_)
+                _insert([taken], op)
+                own[value] = taken.result
+        results = zip(each.results, cut.results, strict=True)
+        types = [_part_type(result.type, dim, op.devices) for result, dim in results]
+        made = _with_types(each, [own.get(value, value) for value in each.operands], types)
+        _insert([made], op)
+        own |= zip(each.results, made.results, strict=True)
+    return own[op.input]
+
+
+def _with_types(
+    op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]
+) -> Operation:
+    """An operator as it is of other extents."""
+    return type(op).create(
+        operands=operands,
+        result_types=types,
+        properties=op.properties.copy(),
+        attributes=op.attributes.copy(),
+    )
+
+
 def push(op: kn.CollectiveOp) -> None:
     """Lets what makes a tensor write it into the memory of each member.
 
@@ -127,12 +187,8 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
                     parts[value] = [piece.result for piece in slices]
                 operands[number] = parts[value][place]
             results = zip(each.results, cut.results, strict=True)
-            new = type(each).create(
-                operands=operands,
-                result_types=[_part_type(r.type, dim, op.devices) for r, dim in results],
-                properties=each.properties.copy(),
-                attributes=each.attributes.copy(),
-            )
+            types = [_part_type(result.type, dim, op.devices) for result, dim in results]
+            new = _with_types(each, operands, types)
             set_part(new, part)
             _insert([new], each)
             for result, made in zip(each.results, new.results, strict=True):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
+from mugraph.passes.program.partition.delivered import is_delivered
 from mugraph.passes.program.partition.segments import (
     Delivery,
     Exchange,
@@ -21,7 +22,6 @@ from mugraph.passes.program.partition.segments import (
     Segment,
     Step,
     View,
-    is_delivered,
 )
 
 

@@ -20,8 +20,10 @@ from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
+from mugraph.dialects import kn
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh
 from mugraph.errors import UserError
+from mugraph.passes.program.partition.delivered import is_of_one
 from mugraph.passes.program.partition.meetings import far_values, gives, takes, with_meetings
 from mugraph.passes.program.partition.segments import (
     Delivery,
@@ -102,7 +104,8 @@ def events_of(
             if value in under_way:
                 fetch = under_way.pop(value)
                 events += [*far[fetch.op.input], Run(steps.index(fetch))]
-        events += dict.fromkeys(read for value in takes(step) for read in far.get(value, ()))
+        taken = [step.result] if isinstance(step, kn.AllSliceOp) else takes(step)
+        events += dict.fromkeys(read for value in taken for read in far.get(value, ()))
         if isinstance(step, Fetch):
             under_way[step.op.result] = step
         if not isinstance(step, Exchange | Delivery | Meeting):
@@ -133,8 +136,13 @@ def _reads(
     for number, exchange in enumerate(exchanges):
         group = _group(mesh, exchange.axes, device)
         if isinstance(exchange, Delivery):
-            reads = [Read(number, device, writer) for writer in group]
-            found |= dict.fromkeys(far_values(exchange.value), reads)
+            place = group.index(device)
+            for value in far_values(exchange.value):
+                op = value.owner
+                writers = group
+                if isinstance(op, kn.AllSliceOp) and is_of_one(op):
+                    writers = (group[op.cut_place(place)],)
+                found[value] = [Read(number, device, writer) for writer in writers]
         else:
             for op in exchange.peers:
                 owner = group[op.kept_place]

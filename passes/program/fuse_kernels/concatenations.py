@@ -14,9 +14,8 @@ the others, which a block has whole, are computed beside the loop.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce, singledispatch
 
 from xdsl.dialects.builtin import TensorType, f32
@@ -26,9 +25,9 @@ from xdsl.rewriter import InsertPoint
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from mugraph.dialects import kn
+from mugraph.dialects.device_cuts import DeviceCut, device_cuts
 from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.kn.composite import Expansion
-from mugraph.dialects.kn.compute import Computation
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.reductions import Combiner
@@ -51,10 +50,6 @@ class Parts:
         """Where each part begins."""
         return [*itertools.accumulate(self.extents, initial=0)][:-1]
 
-    def at(self, dim: int) -> Parts:
-        """The same parts along another dimension."""
-        return replace(self, dim=dim)
-
     def type_of(self, value: SSAValue, place: int) -> TensorType[Attribute]:
         """The type of one part of a tensor."""
         shape = [*shape_of(value.type)]
@@ -75,7 +70,7 @@ class Writer:
         if value in self.of_value:
             return self.of_value[value]
         shape = shape_of(value.type)
-        if parts.dim < 0 or shape[parts.dim] == 1:
+        if shape[parts.dim] == 1:
             return [value] * len(parts.extents)
         start = [0] * len(shape)
         found: list[SSAValue] = []
@@ -83,6 +78,12 @@ class Writer:
             start[parts.dim] = first
             found.append(self.steps.add(kn.SliceOp(value, start, parts.type_of(value, place))))
         return found
+
+    def alike(self, op: Operation, operands: Sequence[SSAValue], type_: Attribute) -> SSAValue:
+        """The same operator of other operands."""
+        new = op.clone(dict(zip(op.operands, operands, strict=True)))
+        Rewriter.replace_value_with_new_type(new.results[0], type_)
+        return self.steps.add(new)
 
     def combined(self, function: str, results: Sequence[SSAValue], type_: Attribute) -> SSAValue:
         """What all parts give together, in a tensor of a type."""
@@ -103,75 +104,68 @@ class Step:
 Known = Mapping[SSAValue, Parts]
 
 
+ALIKE = (kn.ElementwiseOp, kn.ReductionOp, kn.MatmulOp, kn.RegroupOp, kn.SliceOp)
+"""Operators of which the same one, of a part, is a part of the result, or of a sum."""
+
+
 @singledispatch
 def step_of(op: Operation, known: Known) -> Step | None:
     """Analysis: how an operator is computed of the parts of its operands.
 
     ``None`` where it needs one of them as a whole.
     """
-    return None
-
-
-def _each(
-    op: Operation, parts: Parts, write: Callable[[Writer, int, TensorType[Attribute]], Operation]
-) -> Step | None:
-    """An operator whose parts are the same operator of parts."""
-    (result,) = op.results
-    if layout_of(result.type) is not None:
+    if not isinstance(op, ALIKE) or (isinstance(op, kn.MatmulOp) and (op.rows or op.compute)):
         return None
+    steps = (_along(op, cut, known) for cut in device_cuts(op))
+    return next((step for step in steps if step is not None), None)
 
-    def of_all(writer: Writer) -> Sequence[SSAValue]:
-        places = range(len(parts.extents))
+
+def _along(op: Operation, cut: DeviceCut, known: Known) -> Step | None:
+    """The same operator of each part, if one of its indices numbers the parts of all operands.
+
+    What it adds up, or takes the maximum of, is then combined.
+    """
+    found = [
+        (known[value], dim)
+        for value, dim in zip(op.operands, cut.operands, strict=True)
+        if value in known
+    ]
+    if len({parts.extents for parts, _ in found}) > 1 or any(p.dim != dim for p, dim in found):
+        return None
+    extents, (result,), (along,) = found[0][0].extents, op.results, cut.results
+
+    def operands(writer: Writer, place: int) -> list[SSAValue]:
         return [
-            writer.steps.add(write(writer, place, parts.type_of(result, place))) for place in places
+            value if dim is None else writer.parts_of(value, Parts(dim, extents))[place]
+            for value, dim in zip(op.operands, cut.operands, strict=True)
         ]
 
-    return Step(parts, of_all)
+    if cut.combiner is not None:
+        if not _is_real(*op.operands, result):
+            return None
+        own, function = result.type, COMBINED_BY[cut.combiner]
 
+        def write(writer: Writer) -> Sequence[SSAValue]:
+            results = [
+                _of_one(op, operands(writer, place), writer.steps)
+                if extent == 1
+                else writer.alike(op, operands(writer, place), TensorType(f32, shape_of(own)))
+                for place, extent in enumerate(extents)
+            ]
+            return [writer.combined(function, results, own)]
 
-@step_of.register
-def _(op: kn.ElementwiseOp, known: Known) -> Step | None:
-    rank = len(shape_of(op.result.type))
-
-    def missing(value: SSAValue) -> int:
-        """How many of the result's first dimensions an operand lacks."""
-        return rank - len(shape_of(value.type))
-
-    found = {known[v].at(known[v].dim + missing(v)) for v in op.operands if v in known}
-    if len(found) > 1:
+        return Step(None, write)
+    if along is None or shape_of(result.type)[along] != sum(extents):
         return None
-    (parts,) = found
-
-    def write(writer: Writer, place: int, type_: TensorType[Attribute]) -> Operation:
-        new = op.clone(
-            {v: writer.parts_of(v, parts.at(parts.dim - missing(v)))[place] for v in op.operands}
-        )
-        Rewriter.replace_value_with_new_type(new.result, type_)
-        return new
-
-    return _each(op, parts, write)
+    parts = Parts(along, extents)
+    return _each(
+        op, parts, lambda writer, place, type_: writer.alike(op, operands(writer, place), type_)
+    )
 
 
-@step_of.register
-def _(op: kn.ReductionOp, known: Known) -> Step | None:
-    parts, type_, dim = known[op.input], op.result.type, op.reduced_dim
-    if dim != parts.dim:
-
-        def write(writer: Writer, place: int, type_: TensorType[Attribute]) -> Operation:
-            return kn.ReductionOp(writer.of_value[op.input][place], dim, type_, op.combination)
-
-        return _each(op, parts, write)
-    if shape_of(type_)[dim] != 1 or not _is_real(op.input, op.result):
-        return None
-
-    def of_all(writer: Writer) -> Sequence[SSAValue]:
-        results = [
-            part if extent == 1 else writer.steps.reduce(part, [dim], op.combination)
-            for part, extent in zip(writer.of_value[op.input], parts.extents, strict=True)
-        ]
-        return [writer.combined(COMBINED_BY[op.combination], results, type_)]
-
-    return Step(None, of_all)
+def _of_one(op: Operation, operands: Sequence[SSAValue], steps: Expansion) -> SSAValue:
+    """A sum or a maximum of one element, or a product that sums over one."""
+    return steps.apply("mul", *operands) if isinstance(op, kn.MatmulOp) else operands[0]
 
 
 def _is_real(*values: SSAValue) -> bool:
@@ -179,62 +173,23 @@ def _is_real(*values: SSAValue) -> bool:
     return all(element_type_of(value.type) in (*HALF_TYPES, f32) for value in values)
 
 
-@step_of.register
-def _(op: kn.MatmulOp, known: Known) -> Step | None:
-    rank = len(shape_of(op.result.type))
-    row, column = rank - 2, rank - 1
-    left, right = known.get(op.lhs), known.get(op.rhs)
-    if op.computation is not Computation.F32 or op.rows is not None:
+def _each(
+    op: Operation, parts: Parts, write: Callable[[Writer, int, TensorType[Attribute]], SSAValue]
+) -> Step | None:
+    """An operator whose result is in parts."""
+    (result,) = op.results
+    if layout_of(result.type) is not None:
         return None
-    if (left is not None and left.dim == column) or (right is not None and right.dim == row):
-        return _sum_of_products(op, left, right)
-    if left is not None and right is not None:
-        return None
-    parts = left or right
-    assert parts is not None
-    is_batch = parts.dim < row
-
-    def write(writer: Writer, place: int, type_: TensorType[Attribute]) -> Operation:
-        operands = {
-            value: writer.parts_of(value, parts)[place]
-            for value in op.operands
-            if value in known or is_batch
-        }
-        new = op.clone(operands)
-        Rewriter.replace_value_with_new_type(new.result, type_)
-        return new
-
-    return _each(op, parts, write)
-
-
-def _sum_of_products(op: kn.MatmulOp, left: Parts | None, right: Parts | None) -> Step | None:
-    """A product over the joined dimension: one of each part, added up."""
-    rank = len(shape_of(op.result.type))
-    row, column = rank - 2, rank - 1
-    sides = (left or (right and right.at(column))), (right or (left and left.at(row)))
-    one, other = sides
-    if not one or not other or one.at(row) != other or not _is_real(*op.operands, op.result):
-        return None
-    own, precision = op.result.type, None if op.precision is None else op.precision.data
-    type_ = TensorType(f32, shape_of(own))
-
-    def of_all(writer: Writer) -> Sequence[SSAValue]:
-        pairs = zip(writer.parts_of(op.lhs, one), writer.parts_of(op.rhs, other), strict=True)
-        products = [
-            writer.steps.apply("mul", lhs, rhs)
-            if extent == 1
-            else writer.steps.add(kn.MatmulOp(lhs, rhs, type_, precision=precision))
-            for (lhs, rhs), extent in zip(pairs, one.extents, strict=True)
-        ]
-        return [writer.combined("add", products, own)]
-
-    return Step(None, of_all)
+    places = range(len(parts.extents))
+    return Step(parts, lambda writer: [write(writer, n, parts.type_of(result, n)) for n in places])
 
 
 @step_of.register
 def _(op: kn.SliceOp, known: Known) -> Step | None:
     parts = known[op.input]
     ((_, _, start),) = op.moves()
+    if shape_of(op.result.type)[parts.dim] == sum(parts.extents):
+        return step_of.dispatch(object)(op, known)
     first, end = start[parts.dim], start[parts.dim] + shape_of(op.result.type)[parts.dim]
     kept = [
         (place, max(first - before, 0), min(end - before, extent))
@@ -261,49 +216,21 @@ def _(op: kn.SliceOp, known: Known) -> Step | None:
 
 @step_of.register
 def _(op: kn.MaskOp, known: Known) -> Step | None:
+    """Places of a part count from its start on."""
     if op.input not in known or known[op.input].dim in op.dims_of_lengths:
         return None
     parts = known[op.input]
 
-    def write(writer: Writer, place: int, type_: TensorType[Attribute]) -> Operation:
+    def write(writer: Writer, place: int, type_: TensorType[Attribute]) -> SSAValue:
         first, part = parts.starts[place], writer.of_value[op.input][place]
         forms = [
             LinearForm(form.coefficients, form.constant + form.coefficients[parts.dim] * first)
             for form in op.forms()
         ]
-        lengths = list(op.lengths)
-        return kn.MaskOp(part, forms, op.constant, type_, lengths, op.largest, op.dims_of_lengths)
+        given = list(op.lengths), op.largest, op.dims_of_lengths
+        return writer.steps.add(kn.MaskOp(part, forms, op.constant, type_, *given))
 
     return _each(op, parts, write)
-
-
-@step_of.register
-def _(op: kn.TransposeOp, known: Known) -> Step | None:
-    def write(writer: Writer, place: int, type_: TensorType[Attribute]) -> Operation:
-        return kn.TransposeOp(writer.of_value[op.input][place], op.order, type_)
-
-    parts = known[op.input]
-    return _each(op, parts.at(op.order.index(parts.dim)), write)
-
-
-@step_of.register
-def _(op: kn.ReshapeOp | kn.BroadcastOp, known: Known) -> Step | None:
-    """Where the joined dimension stays one of its own."""
-    parts = known[op.input]
-    own, wanted = shape_of(op.input.type), shape_of(op.result.type)
-    dims = [parts.dim]
-    if isinstance(op, kn.ReshapeOp):
-        before = math.prod(own[: parts.dim])
-        dims = [
-            dim
-            for dim, extent in enumerate(wanted)
-            if extent == own[parts.dim] and math.prod(wanted[:dim]) == before
-        ]
-
-    def write(writer: Writer, place: int, type_: TensorType[Attribute]) -> Operation:
-        return type(op)(writer.of_value[op.input][place], type_)
-
-    return _each(op, parts.at(dims[0]), write) if dims else None
 
 
 def joined_parts(op: kn.ConcatOp) -> Parts | None:
@@ -345,14 +272,12 @@ class Plan:
                 continue
             users = [use.operation for use in op.results[0].uses]
             if any(
-                user in found or (user not in self.steps and not self._may_return(op, user))
+                user in found
+                or (user not in self.steps and not (is_joined and isinstance(user, ReturnOp)))
                 for user in users
             ) or all(isinstance(user, ReturnOp) for user in users):
                 found.add(op)
         return found
-
-    def _may_return(self, op: Operation, user: Operation) -> bool:
-        return op in self.concatenations and isinstance(user, ReturnOp)
 
 
 def _steps(ops: Sequence[Operation], taken: Sequence[kn.ConcatOp]) -> dict[Operation, Step]:

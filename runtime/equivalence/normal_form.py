@@ -8,8 +8,9 @@ over the ranges of its bound variables::
 Factors are elements of the inputs at affine indices, exponentials of normal forms, normal forms to
 a rational power (what divisions and roots leave), unknown functions of normal forms, choices:
 1 where a variable has a value, else 0, of which a concatenation is made; and whether an index is
-below a bound, 1 or 0, so that sums over ragged tiles add up what exists.  A sum over all places
-below a bound becomes a sum over a shorter range.  Products
+below a bound, 1 or 0, so that sums over ragged tiles add up what exists, and sums over
+concatenations what each part has.  A sum over all places
+below a bound, or from one on, becomes a sum over a shorter range.  Products
 of sums are multiplied out; sums stand outside products.  A range of sums that together run through
 one longer range once, because their variables occur in every index side by side as the digits of
 one mixed-radix number, becomes one sum over the longer range.  Bound variables are then named by
@@ -33,7 +34,6 @@ from functools import partial
 from mugraph.runtime.equivalence.derivation import current
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.indices import (
-    ZERO,
     Affine,
     Variable,
     affine,
@@ -56,6 +56,7 @@ from mugraph.runtime.equivalence.terms import (
     by_dependence,
     height_of,
     indices_of,
+    without_known_bounds,
     without_known_signs,
 )
 
@@ -161,6 +162,12 @@ def below(index: Affine, bound: int) -> NormalForm:
     return _collect(_terms(Fraction(1), (), [(Below(index, bound), Fraction(1))]))
 
 
+def within(index: Affine, first: int, end: int) -> NormalForm:
+    """1 where an index is at least ``first`` and less than ``end``, else 0."""
+    limits = Below(index, end), Below(index, first).opposite
+    return _collect(_terms(Fraction(1), (), [(limit, Fraction(1)) for limit in limits]))
+
+
 def add(left: NormalForm, right: NormalForm) -> NormalForm:
     """The sum."""
     return _collect((*left.terms, *right.terms))
@@ -264,24 +271,45 @@ def _content(form: NormalForm) -> tuple[Term, NormalForm]:
 
 
 def shared_factors(form: NormalForm) -> Factors:
-    """The factors that all terms have, none of them summed over."""
-    return tuple(
+    """The factors that all terms have, none of them summed over.
+
+    Of exponentials it is that of the summands that all exponents have.
+    """
+    shared: list[tuple[Factor, Fraction]] = [
         (factor, power)
         for factor, power in (form.terms[0].factors if form.terms else ())
-        if not isinstance(factor, Choice | Below)
+        if not isinstance(factor, Choice | Below | Exponential)
         and all(
             _depends_on_none(factor, term) and _power(factor, term) == power for term in form.terms
         )
+    ]
+    exponents = [_exponents(term) for term in form.terms]
+    summands = tuple(
+        summand
+        for summand in (exponents[0] if exponents else ())
+        if all(summand in others for others in exponents[1:])
+    )
+    if summands:
+        shared.append((Exponential(NormalForm(summands)), Fraction(1)))
+    return _sorted(tuple(shared))
+
+
+def _exponents(term: Term) -> tuple[Term, ...]:
+    """The summands of the exponent of what the term does not sum over."""
+    return tuple(
+        summand
+        for factor, _ in term.factors
+        if isinstance(factor, Exponential) and _depends_on_none(factor, term)
+        for summand in factor.exponent.terms
     )
 
 
 def without(shared: Factors, form: NormalForm) -> NormalForm:
-    """A normal form without factors that all terms have, bound variables named anew."""
-    taken = {factor for factor, _ in shared}
+    """A normal form divided by factors that all terms have, bound variables named anew."""
+    divisors = [(factor, -power) for factor, power in shared]
     return _collect(
         itertools.chain.from_iterable(
-            _terms(term.coefficient, term.bound, [f for f in term.factors if f[0] not in taken])
-            for term in form.terms
+            _terms(term.coefficient, term.bound, [*term.factors, *divisors]) for term in form.terms
         )
     )
 
@@ -335,13 +363,13 @@ def _terms(
             return []
         factors = varying
     if any(isinstance(factor, Below) for factor, _ in factors):
-        existing = _existing(factors)
+        existing = without_known_bounds(tuple(factors))
         if existing is None:
             return []
         shorter = _shortened(bound, existing)
         if shorter is not None:
             return _terms(coefficient, *shorter)
-        factors = existing
+        factors = _placed(existing)
     powers: dict[Factor, Fraction] = {}
     exponent = NormalForm()
     for factor, power in factors:
@@ -385,25 +413,22 @@ def _chosen(factors: Sequence[tuple[Factor, Fraction]]) -> Factors | None:
     return (*known.of_factors(tuple(others)), *choices)
 
 
-def _existing(factors: Sequence[tuple[Factor, Fraction]]) -> Factors | None:
-    """Factors without bounds that hold always or follow from others; ``None`` where one never does.
-
-    A power of 1 or 0 is itself.
-    """
-    others: list[tuple[Factor, Fraction]] = []
-    bounds: list[Below] = []
-    for factor, power in factors:
-        if not isinstance(factor, Below):
-            others.append((factor, power))
-            continue
-        low, high = factor.index.limits()
-        if low >= factor.bound:
-            return None
-        if high < factor.bound or any(known.implies(factor) for known in bounds):
-            continue
-        bounds = [known for known in bounds if not factor.implies(known)]
-        bounds.append(factor)
-    return (*others, *((factor, Fraction(1)) for factor in bounds))
+def _placed(factors: Factors) -> Factors:
+    """Factors with the value of each variable to which bounds leave one."""
+    ranges: dict[Variable, tuple[int, int]] = {}
+    for factor, _ in factors:
+        if isinstance(factor, Below) and len(factor.index.terms) == 1:
+            ((variable, _),) = factor.index.terms
+            first, end = factor.range_of(variable)
+            low, high = ranges.get(variable, (0, variable.extent))
+            ranges[variable] = max(first, low), min(end, high)
+    values = {v: Affine((), first) for v, (first, end) in ranges.items() if end - first == 1}
+    if not values:
+        return factors
+    known = Substitution(values)
+    return tuple(
+        each if isinstance(each[0], Below) else known.of_factors((each,))[0] for each in factors
+    )
 
 
 def _shortened(
@@ -422,13 +447,14 @@ def _shortened(
     for place, (factor, _) in enumerate(factors):
         if not isinstance(factor, Below) or len(factor.index.terms) != 1:
             continue
-        ((variable, step),) = factor.index.terms
-        if variable not in merged or step < 0:
+        ((variable, _),) = factor.index.terms
+        if variable not in merged:
             continue
         # Nothing shorter than one: a factor that never holds has been found before.
-        extent = min(variable.extent, -(-(factor.bound - factor.index.constant) // step))
+        first, end = factor.range_of(variable)
+        extent = end - first
         shorter = fresh_variable(extent)
-        value = ZERO if extent == 1 else affine(shorter)
+        value = Affine((), first) if extent == 1 else affine(shorter) + Affine((), first)
         left = [v for v in left if v != variable] + ([] if extent == 1 else [shorter])
         rest = (*factors[:place], *factors[place + 1 :])
         return left, Substitution({variable: value}).of_factors(rest)

@@ -12,6 +12,7 @@ from mugraph.runtime.equivalence.budget import Budget
 from mugraph.runtime.equivalence.derivation import Derivation, derivation
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.pieces import in_pieces, piece_extents
+from mugraph.runtime.equivalence.ranges import ranges_of
 from mugraph.runtime.equivalence.symbolic_program import results_of
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.equivalence.terms import NormalForm
@@ -58,7 +59,8 @@ def _same_in_all_cases(symbolic: Symbolic, one: NormalForm, other: NormalForm) -
     choosing = one.choosing | other.choosing
     anywhere = {digit for whole in symbolic.bound for digit in symbolic.scope.digits(whole)}
     by = sorted(choosing - anywhere)
-    pairs = list(zip(nf.cases_of(one, by), nf.cases_of(other, by), strict=True))
+    cases = zip(nf.cases_of(one, by), nf.cases_of(other, by), strict=True)
+    pairs = [case for forms in cases for _, case in ranges_of(*forms)]
     return all(left == right or _same_in_pieces(left, right) for left, right in pairs)
 
 

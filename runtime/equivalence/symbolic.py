@@ -43,6 +43,7 @@ from mugraph.runtime.equivalence.functions import (
     square,
 )
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Variable, affine
+from mugraph.runtime.equivalence.ranges import in_each_range
 from mugraph.runtime.equivalence.recurrences import carries_state, execute_by_iterations
 from mugraph.runtime.equivalence.symbolic_views import concatenated, seen_through
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
@@ -315,10 +316,14 @@ class ThreadblockExecution:
         moves = free_variables(self.symbolic.settled(numbers.body)) & {
             *self.symbolic.scope.digits_of_index(self.iteration)
         }
-        self.values[op.maximum] = self.symbolic.map(largest_so_far if moves else largest, numbers)
-        self.values[op.difference] = self.symbolic.map(
-            fall if moves else lambda _: nf.constant(0), numbers
-        )
+        if moves:
+            # Of all iterations: what they choose by their number stays within.
+            body = self.symbolic.settled(numbers.body)
+            self.values[op.maximum] = self.symbolic.of_body(numbers, largest_so_far(body))
+            self.values[op.difference] = self.symbolic.of_body(numbers, fall(body))
+            return
+        self.values[op.maximum] = self.symbolic.map(largest, numbers)
+        self.values[op.difference] = self.symbolic.of_body(numbers, nf.constant(0))
 
     def rescaled(
         self, op: tb.ForloopAccumRescaleOp, operand: SymbolicTensor, rescale: SymbolicTensor
@@ -332,18 +337,18 @@ class ThreadblockExecution:
             numbers = fallen(factor)
             if numbers is None:
                 raise NoProofError(f"{op_label(op)} rescales by something else than maxima")
-            last = largest(self.symbolic.sum(numbers, [self.iteration]))
+            of_all = self.symbolic.sum(numbers, [self.iteration])
+            last = in_each_range(largest, of_all)
             rise = nf.add(largest_so_far(numbers), nf.scale(last, -1))
-            return nf.multiply(summand, nf.exponential(rise))
+            return nf.multiply(summand, in_each_range(nf.exponential, rise))
 
         total = self.accumulated(self.symbolic.combined(shape, below_the_last, operand, rescale))
         return self._sum_last(op, total) if op.kind.data is tb.RescaledKind.SUM else total
 
     def accumulated(self, value: SymbolicTensor) -> SymbolicTensor:
         """The sum over the iterations."""
-        return self.symbolic.map(
-            lambda form: require_settled(self.symbolic.sum(form, [self.iteration])), value
-        )
+        body = require_settled(self.symbolic.sum(value.body, [self.iteration]))
+        return self.symbolic.of_body(value, body)
 
     def forloop_accum(self, op: tb.ForloopAccumOp, operand: SymbolicTensor) -> SymbolicTensor:
         """The sum or maximum, the sum or mean over the last dimension, or its root mean square."""

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
@@ -28,6 +29,7 @@ from mugraph.runtime.equivalence.functions import (
 )
 from mugraph.runtime.equivalence.indices import OF_ARGUMENTS, ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.pieces import joined
+from mugraph.runtime.equivalence.ranges import in_each_range
 from mugraph.runtime.equivalence.terms import PLACE, NormalForm, free_variables
 
 _POLYNOMIALS = {"identity", "add", "sub", "mul", "square", "mul_scalar", "add_scalar"}
@@ -159,9 +161,11 @@ class Symbolic:
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
         by = frozenset[Variable]().union(*(form.choosing for form in forms))
         cases = math.prod(variable.extent for variable in by)
-        if function.name in _POLYNOMIALS or not 1 < cases <= _MOST_PIECES:
+        if function.name in _POLYNOMIALS:
             return self.tensor(places, apply_function(function, *forms))
-        return self.tensor(places, _in_each_case(function, forms, sorted(by)))
+        if 1 < cases <= _MOST_PIECES:
+            return self.tensor(places, _in_each_case(function, forms, sorted(by)))
+        return self.tensor(places, in_each_range(partial(apply_function, function), *forms))
 
     def combined(
         self,
@@ -172,7 +176,7 @@ class Symbolic:
         """Any function of each element, with extents of 1 broadcast."""
         places = self.places_of(shape, operands)
         forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
-        return self.tensor(places, function(*forms))
+        return self.tensor(places, in_each_range(function, *forms))
 
     def rounded(
         self, result: Attribute, operands: Sequence[SSAValue], value: SymbolicTensor
@@ -263,7 +267,11 @@ class Symbolic:
                 index += place.scaled(coefficient)
             if index.limits()[0] < 0:
                 holds = nf.multiply(holds, _at_least_0(index))
-        return self.tensor(places, where(holds, kept, number(constant)))
+
+        def masked(form: NormalForm) -> NormalForm:
+            return where(holds, form, number(constant))
+
+        return self.tensor(places, in_each_range(masked, kept))
 
     def length(self, holder: SymbolicTensor, largest: int) -> Affine:
         """The number that a tensor holds, from 0 to ``largest``.
@@ -294,13 +302,13 @@ class Symbolic:
         """Tensors of these extents along a dimension, one after the other.
 
         The place along it is a number of equal pieces and a place in one; which operand an element
-        is of is chosen by the piece.
+        is of is chosen by the piece, or by bounds of the place where there are many pieces.
         """
         step = math.gcd(*extents)
         count = shape[dim] // step
-        if count > _MOST_PIECES:
-            raise NoProofError(f"a concatenation falls into {count} pieces of {step} elements")
         places = self.places(shape)
+        if count > _MOST_PIECES:
+            return self._in_ranges(places, dim, extents, operands)
         piece, within = self.scope.take_apart(places[dim], [count, step])
         starts = list(itertools.accumulate(extents, initial=0))
         body = NormalForm()
@@ -310,6 +318,30 @@ class Symbolic:
             read[dim] = within + Affine((), place * step - starts[part])
             form = self.at(operands[part], read)
             body = nf.add(body, nf.multiply(nf.choice(piece, place), form))
+        return self.tensor(places, body)
+
+    def _in_ranges(
+        self,
+        places: Sequence[Affine],
+        dim: int,
+        extents: Sequence[int],
+        operands: Sequence[SymbolicTensor],
+    ) -> SymbolicTensor:
+        """Tensors one after the other, each in its range of places along a dimension."""
+        body, first = NormalForm(), 0
+        for extent, operand in zip(extents, operands, strict=True):
+            read = list(places)
+            read[dim] = own = self.scope.index(extent)
+            form = self.settled(self.at(operand, read))
+            part = self.merged([self.scope.digits_of_index(own)], form)
+            (digits,) = part.digits
+            if len(digits) > 1:
+                raise NoProofError("a part of a concatenation is no range of one tensor")
+            moved = places[dim] + Affine((), -first)
+            form = nf.substitute(part.body, dict.fromkeys(digits, moved))
+            is_here = nf.within(places[dim], first, first + extent)
+            body = nf.add(body, nf.multiply(is_here, form))
+            first += extent
         return self.tensor(places, body)
 
     def permuted(
@@ -414,8 +446,12 @@ class Symbolic:
     def map(
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor
     ) -> SymbolicTensor:
-        """A function of each element."""
-        return self.merged(self.digits_of(operand), function(self.settled(operand.body)))
+        """A function of each element, whatever other elements are."""
+        return self.of_body(operand, in_each_range(function, self.settled(operand.body)))
+
+    def of_body(self, operand: SymbolicTensor, body: NormalForm) -> SymbolicTensor:
+        """The tensor whose element is ``body`` in the operand's variables."""
+        return self.merged(self.digits_of(operand), self.settled(body))
 
 
 def _at_least_0(index: Affine) -> NormalForm:
@@ -435,7 +471,8 @@ def _in_each_case(
     body = NormalForm()
     for values in itertools.product(*(range(variable.extent) for variable in by)):
         known = {v: Affine((), value) for v, value in zip(by, values, strict=True)}
-        case = apply_function(function, *(nf.substitute(form, known) for form in forms))
+        known_forms = [nf.substitute(form, known) for form in forms]
+        case = in_each_range(partial(apply_function, function), *known_forms)
         for variable, value in zip(by, values, strict=True):
             case = nf.multiply(nf.choice(affine(variable), value), case)
         body = nf.add(body, case)

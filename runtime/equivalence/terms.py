@@ -80,7 +80,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Below:
-    """1 where an index is less than a bound, else 0: whether an element of a ragged tile exists."""
+    """1 where an index is less than a bound, else 0.
+
+    It says whether an element of a ragged tile exists, and of which part of a concatenation one is.
+    """
 
     index: Affine
     bound: int
@@ -94,6 +97,22 @@ class Below:
         """Whether the other one is 1 wherever this one is."""
         ahead = other.index + self.index.scaled(-1)
         return ahead.limits()[1] <= other.bound - self.bound
+
+    def excludes(self, other: Below) -> bool:
+        """Whether the other one is 0 wherever this one is 1."""
+        return self.implies(other.opposite)
+
+    def range_of(self, variable: Variable) -> tuple[int, int]:
+        """From which value of its only variable to before which one it is 1."""
+        step, limit = self.index.coefficient(variable), self.bound - self.index.constant
+        if step < 0:
+            return max(limit // step + 1, 0), variable.extent
+        return 0, min(-(-limit // step), variable.extent)
+
+    @property
+    def opposite(self) -> Below:
+        """1 where this one is 0."""
+        return Below(self.index.scaled(-1), 1 - self.bound)
 
 
 Factor = Element | Exponential | Power | Application | Choice | Below
@@ -223,6 +242,27 @@ def _known_sign(factor: Factor) -> bool | None:
             return True if low > 0 else False if high <= 0 else None
         case _:
             return None
+
+
+def without_known_bounds(factors: Factors) -> Factors | None:
+    """Factors without bounds that hold always or follow from others; ``None`` where one never does.
+
+    A power of 1 or 0 is itself.
+    """
+    others: list[tuple[Factor, Fraction]] = []
+    bounds: list[Below] = []
+    for factor, power in factors:
+        if not isinstance(factor, Below):
+            others.append((factor, power))
+            continue
+        low, high = factor.index.limits()
+        if low >= factor.bound or any(map(factor.excludes, bounds)):
+            return None
+        if high < factor.bound or any(known.implies(factor) for known in bounds):
+            continue
+        bounds = [known for known in bounds if not factor.implies(known)]
+        bounds.append(factor)
+    return (*others, *((factor, Fraction(1)) for factor in bounds))
 
 
 def applies(function: str, form: NormalForm) -> bool:

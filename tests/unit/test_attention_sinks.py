@@ -52,6 +52,15 @@ def with_a_maximum(scores: mi.DTensor, sink: mi.DTensor, v: mi.DTensor) -> mi.DT
     return (p @ v) / (mi.reduction(p, last) + mi.exp(sink - largest))
 
 
+def with_a_column(scores: mi.DTensor, sink: mi.DTensor, v: mi.DTensor) -> mi.DTensor:
+    """The sink is a column beside the scores, below the maximum of a row, and cut off again."""
+    last = len(scores.shape) - 1
+    column = mi.broadcast_to(sink, (*scores.shape[:last], 1))
+    logits = mi.concat(scores, column, last)
+    p = mi.softmax(logits - mi.reduction_max(logits, last))
+    return p[:, :, :, : scores.shape[last]] @ v
+
+
 def below_diagonal(b: Any, h: Any, i: Any, j: Any) -> Any:
     return i - j
 
@@ -116,7 +125,7 @@ PROGRAMS = [
         ("grouped", GROUPED, False),
         ("grouped_prefill", GROUPED_PREFILL, True),
     )
-    for weighed in (with_a_maximum,)
+    for weighed in (with_a_maximum, with_a_column)
 ]
 
 
@@ -143,10 +152,17 @@ def test_its_numbers_are_right_wherever_the_sink_lies(
     np.testing.assert_allclose(result, expected, rtol=1e-2, atol=2e-3)
 
 
-@pytest.mark.parametrize("sizes", [PREFILL, DECODE], ids=["prefill", "decode"])
-def test_generated_kernels_compute_it(sizes: Sizes) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "weighed"),
+    [
+        pytest.param(PREFILL, with_a_maximum, id="prefill"),
+        pytest.param(DECODE, with_a_maximum, id="decode"),
+        pytest.param(DECODE, with_a_column, id="decode-column"),
+    ],
+)
+def test_generated_kernels_compute_it(sizes: Sizes, weighed: Weighed) -> None:
     """A decode step divides the keys over blocks, of which a second kernel adds up the parts."""
-    module = attention(sizes, with_a_maximum)
+    module = attention(sizes, weighed)
     context = make_context()
     PassPipeline(compile_pipeline("h200")).apply(context, module)
     arrays = drawn(sizes, 3.0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 
+import mugraph.build as mi
+from benchmarks.h200.pipelines import flat_passes
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.reading import make_context, parse_text
@@ -79,3 +82,16 @@ def test_behind_few_blocks_as_much_is_on_its_way_as_fits() -> None:
     ]
     assert turns[1] > turns[0]
     assert ahead[1] >= 1.5 * ahead[0]
+
+
+@pytest.mark.parametrize(("rows", "start"), [(64, "late"), (256, "early")])
+def test_a_kernel_that_streams_hides_the_launch_of_the_next_if_it_is_long(
+    rows: int, start: str
+) -> None:
+    graph = mi.KernelGraph()
+    x, scale = graph.new_input((rows, 2048, 16)), graph.new_input((2048, 1))
+    graph.mark_output(mi.exp(x * scale) + scale)
+    module = graph.module()
+    PassPipeline(flat_passes("fuse-kernels,plan", "sm_90a")).apply(make_context(), module)
+    (kernel,) = [op for op in module.walk() if isinstance(op, CustomizedOp)]
+    assert kernel.decided.pdl == start

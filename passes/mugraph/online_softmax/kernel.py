@@ -227,12 +227,20 @@ class Flow(NamedTuple):
     summands: tuple[tb.UnaryOp, ...] = ()
 
 
-def follow(analysed: AnalysedGraph, sources: Mapping[SSAValue, Degree], dim: int) -> Flow | str:
-    """Follows the degrees of some values; in words where they become no degree of one value."""
+def follow(
+    analysed: AnalysedGraph,
+    sources: Mapping[SSAValue, Degree],
+    dim: int,
+    summands: tuple[tb.UnaryOp, ...] = (),
+) -> Flow | str:
+    """Follows the degrees of some values; in words where they become no degree of one value.
+
+    Exponentials that are added to values of degree 1 are ``summands`` of degree 1, wherever else
+    they are used.
+    """
     degrees = dict(sources)
     accumulators: list[tb.ForloopAccumOp] = []
     logarithms: list[tb.UnaryOp] = []
-    summands: list[tb.UnaryOp] = []
     graph, known, phases = analysed.graph, analysed.invariant, analysed.phases
     stored: dict[tb.OutputOp, Degree] = {}
     cancels = False
@@ -248,10 +256,11 @@ def follow(analysed: AnalysedGraph, sources: Mapping[SSAValue, Degree], dim: int
             cancels = True
             continue
         summand = _summand_of(op, of_operands, dim, known)
-        if summand is not None and (phases[op] is Phase.AFTER or graph.forloop_range == 1):
-            summands.append(summand)
-            degrees[op.results[0]] = Degree(1)
-            continue
+        if summand is not None:
+            users = [use.operation for use in summand.result.uses]
+            if graph.forloop_range == 1 or all(phases[user] is Phase.AFTER for user in users):
+                more = {**sources, summand.result: Degree(1)}
+                return follow(analysed, more, dim, (*summands, summand))
         degree = None if tb.epilogue_of(op) else degree_of_result(op, of_operands, dim)
         if degree is None:
             return f"what it multiplies each row by is no factor of the results of {op_label(op)}"
@@ -259,7 +268,7 @@ def follow(analysed: AnalysedGraph, sources: Mapping[SSAValue, Degree], dim: int
         cancels = cancels or degree == NONE
         if isinstance(op, tb.ForloopAccumOp):
             accumulators.append(op)
-    return Flow(tuple(accumulators), stored, cancels, tuple(logarithms), tuple(summands))
+    return Flow(tuple(accumulators), stored, cancels, tuple(logarithms), summands)
 
 
 def _summand_of(
@@ -275,7 +284,7 @@ def _summand_of(
     is_row = shape[dim] == 1 and broadcast_shape([shape, shape_of(added.type)]) == shape
     if not isinstance(exponential, tb.UnaryOp) or exponential.FUNCTION != "exp":
         return None
-    if not is_row or tb.epilogue_of(exponential) or not added.has_one_use():
+    if not is_row or tb.epilogue_of(exponential):
         return None
     return exponential if exponential.input in known else None
 

@@ -16,6 +16,7 @@ from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import scans_of
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels.attempts import Known
+from mugraph.passes.program.fuse_kernels.concatenations import take_concatenations_apart
 from mugraph.passes.program.fuse_kernels.errors import NoKernelError
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
@@ -47,6 +48,7 @@ def take_apart(function: FuncOp) -> list[str]:
 def prepare_program(function: FuncOp) -> None:
     """Takes operators apart, and moves views up to the arguments."""
     take_apart(function)
+    take_concatenations_apart(function)
     simplify_program(function)
     join_heads(function)
     hoist_views(function)

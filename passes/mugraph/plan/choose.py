@@ -54,7 +54,8 @@ LAUNCHES_LONG = 5
 """Launches that a kernel must last to be long.
 
 A batch norm of 64 x 2048 x 16, estimated at 4.0 us, took 4.04 on an H200 with the next kernel early
-and 3.49 with it late; a group norm of 64 x 2048 x 16, estimated at 5.7, 4.15 and 4.26."""
+and 3.49 with it late (``benchmarks/results/concatenations_h200.md``); a group norm of 64 x 2048 x
+16, estimated at 5.7, 4.15 and 4.26."""
 
 
 @contextmanager

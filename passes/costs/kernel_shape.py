@@ -86,10 +86,8 @@ class KernelShape(NamedTuple):
         """Whether warp groups multiply all, of which something is passed on in registers."""
         if not self.loop.chained and not self.after.chained:
             return False
-        phases = [work for work in (self.loop, self.after) if work.products]
-        return any(work.chained for work in phases) and all(
-            work.suits_groups(self.threads, target) for work in phases
-        )
+        phases = (self.loop, self.after)
+        return all(work.suits_groups(self.threads, target) for work in phases if work.products)
 
     @property
     def turns(self) -> float:

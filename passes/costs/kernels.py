@@ -107,8 +107,10 @@ LONE_WARPS = 3.0
 """How many warps of a scheduler hide what each waits for, where blocks have a multiprocessor alone.
 
 A norm of 4096 elements that are rounded to f8 took 3.0, 2.6, 2.4 and 2.9 us on an H200 by 128, 256,
-512 and 1024 threads, and codes of 12288 3.4 by 256 and 2.8 by 512.
-"""
+512 and 1024 threads, and codes of 12288 3.4 by 256 and 2.8 by 512: plans that were written by hand
+(``benchmarks/results/narrow_weights_h200.md``); no script is kept.  Other lone rows were not timed
+so, but 126 rows of 256 elements, which took 1.62 us by 128 threads and 1.36 as pairs by 64, and 68
+rows of 1280, for which 160 threads, one for each vector, were the fastest of nine plans."""
 ACCESS_CYCLES = 10.0
 """What an access of fewer bytes than a whole vector takes of a thread: a softmax of 4096 x 50,257
 took 406 us on an H200 in two kernels that moved elements, about 200 more than its bytes take."""
@@ -182,7 +184,9 @@ def _held_estimate(shape: KernelShape, held: Held, registers: int, target: Targe
     # Lanes of other blocks compute what those of one do not.
     together = min(busiest, resident)
     work = issued / min(shape.threads * together, HELD_LANES) + special
-    lanes = shape.threads / LONE_WARPS if busiest == 1 else shape.threads
+    # Threads without a vector compute nothing.
+    lone = min(shape.threads, held.largest // math.gcd(held.largest, ROW_VECTOR)) / LONE_WARPS
+    lanes = lone if busiest == 1 else shape.threads
     alone = issued / min(lanes, HELD_LANES) + special
     block = moved / rate + (alone + meeting) / clock
     # All of a row is loaded before anything of it is stored.

@@ -84,6 +84,17 @@ def test_behind_few_blocks_as_much_is_on_its_way_as_fits() -> None:
     assert ahead[1] >= 1.5 * ahead[0]
 
 
+def test_what_threads_wait_for_has_one_stage_behind_few_blocks_too() -> None:
+    """Rows of 1001 elements are shifted as they are loaded: nothing is on its way meanwhile."""
+    graph = mi.KernelGraph()
+    x, w = graph.new_input((16, 1001)), graph.new_input((1001, 8001), constant=True)
+    graph.mark_output(mi.softmax(x, 1) @ w)
+    module = graph.module()
+    PassPipeline(flat_passes("fuse-kernels,plan", "h200")).apply(make_context(), module)
+    _, product = (op for op in module.walk() if isinstance(op, CustomizedOp))
+    assert (product.decided.pdl, product.decided.stages) == ("early", (1,))
+
+
 @pytest.mark.parametrize(("rows", "start"), [(64, "late"), (256, "early")])
 def test_a_kernel_that_streams_hides_the_launch_of_the_next_if_it_is_long(
     rows: int, start: str

@@ -97,6 +97,13 @@ def test_warps_have_short_rows_to_themselves(
     assert (kernel.decided.block or kernel.block_dim)[0] == threads
 
 
+@pytest.mark.parametrize(("rows", "columns", "threads"), [(68, 1280, 160), (1, 2048, 256)])
+def test_lone_rows_have_no_more_threads_than_vectors(rows: int, columns: int, threads: int) -> None:
+    """More lanes hide what each waits for, as long as they have something to compute."""
+    kernel = planned_norm(rows, columns, mi.bfloat16)
+    assert (kernel.decided.block or kernel.block_dim)[0] == threads
+
+
 def test_what_all_blocks_load_is_in_the_cache_of_a_multiprocessor() -> None:
     """Weights of all blocks take less than as many bytes of which each block has its own."""
 

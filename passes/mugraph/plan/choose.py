@@ -54,7 +54,8 @@ LAUNCHES_LONG = 5
 """Launches that a kernel must last to be long.
 
 A batch norm of 64 x 2048 x 16, estimated at 4.0 us, took 4.04 on an H200 with the next kernel early
-and 3.49 with it late; a group norm of 64 x 2048 x 16, estimated at 5.7, 4.15 and 4.26."""
+and 3.49 with it late (``benchmarks/results/concatenations_h200.md``); a group norm of 64 x 2048 x
+16, estimated at 5.7, 4.15 and 4.26."""
 
 
 @contextmanager
@@ -119,8 +120,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         start = "early" if early else "end"
         return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
     meanwhile = early and brings_weights(graph) and waits_for_few_blocks(graph, target)
-    stages = (stages_meanwhile(shape, target),) if meanwhile and shape.iterations > 1 else None
-    return plan.over(loads_by_threads(shape, target, stages, early=early))
+    return plan.over(loads_by_threads(shape, target, early=early, meanwhile=meanwhile))
 
 
 def time_under(graph: CustomizedOp, plan: Plan, target: Target) -> float | None:
@@ -253,17 +253,15 @@ def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
     )
 
 
-def loads_by_threads(
-    shape: KernelShape, target: Target, stages: tuple[int, ...] | None, *, early: bool
-) -> Plan:
+def loads_by_threads(shape: KernelShape, target: Target, *, early: bool, meanwhile: bool) -> Plan:
     """How far ahead all threads load, and when the next kernel may start.
 
     A producer keeps as many bytes on their way as the memory needs, so that what starts beside it
     only takes from it: its next kernel starts at its end.  Where all threads load, they are late.
     A long kernel that only brings and stores each tile once hides the next one's launch, and so
-    does one that is to begin it ``early``.  ``stages`` are taken where they are given.
+    does one that is to begin it ``early``.  ``meanwhile``: it waits for a kernel of few blocks.
     """
-    stages = stages or stages_by_threads(shape, target)
+    stages = stages_by_threads(shape, target, meanwhile=meanwhile)
     preferred = None if stages is None else ("stages",)
     start = "early" if early or streams_long(shape, target) else "late"
     return Plan(loads="cp_async", stages=stages, pdl=start, preferred=preferred)
@@ -281,8 +279,10 @@ def streams_long(shape: KernelShape, target: Target) -> bool:
     return once and time is not None and time > LAUNCHES_LONG * LAUNCH_NS
 
 
-def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | None:
-    """More stages than ``--lower-threadblock`` takes where few blocks load; else free.
+def stages_by_threads(
+    shape: KernelShape, target: Target, *, meanwhile: bool = False
+) -> tuple[int, ...] | None:
+    """More stages than ``--lower-threadblock`` takes where few blocks load, or ``meanwhile``.
 
     It takes as many bytes as Little's law says of all multiprocessors; requests come in bursts.
     Where threads wait for what they load, more stages leave room for fewer blocks: 1 x 50257 x 1001
@@ -301,7 +301,7 @@ def stages_by_threads(shape: KernelShape, target: Target) -> tuple[int, ...] | N
     last = shape.blocks - sum(rounds[:-1])
     most = max(own, _stages_for(last, shape, target))
     alike = (n for n in range(own, most + 1) if len(_rounds(shape, n, target)) == len(rounds))
-    wanted = max(alike)
+    wanted = max(*alike, stages_meanwhile(shape, target) if meanwhile else 1)
     taken = choose_stages(shape.loop_bytes, shape.blocks, shape.iterations, 0, target)
     return (wanted,) if wanted > taken else None
 

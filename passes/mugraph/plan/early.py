@@ -75,10 +75,13 @@ def waits_for_few_blocks(graph: CustomizedOp, target: Target) -> bool:
 def stages_meanwhile(shape: KernelShape, target: Target) -> int:
     """The stages with which blocks of a multiprocessor take most of its shared memory.
 
-    Blocks of the next kernel start in the rest.  Four MLP halves of Qwen3-8B in f8, behind norms of
-    one block, took 177.5 us on an H200 with gate and up in three stages of 256 of the depth, 173.8
-    in six of 128; and 169.3 with down in five stages, 168.0 in eight.
+    Blocks of the next kernel start in the rest.  What threads wait for has one.  Four MLP halves
+    of Qwen3-8B in f8, behind norms of one block, took 177.5 us on an H200 with gate and up in three
+    stages of 256 of the depth, 173.8 in six of 128; and 169.3 with down in five stages, 168.0 in
+    eight (``benchmarks/results/narrow_weights_h200.md``).
     """
+    if shape.loading.waited_for:
+        return 1
     together = math.ceil(shape.blocks / target.multiprocessors)
     share = int(FILLED * target.shared_memory_per_multiprocessor) // together
     free = share - target.reserved_shared_memory_per_block - shape.fixed_bytes(target.warp_size)

@@ -118,12 +118,12 @@ class Factor(NamedTuple):
         """
         return self.fits_groups and columns % GROUP_COLUMNS == 0 and depth % self.step == 0
 
-    def swaps(self, rows: int, columns: int, matrices: int) -> bool:
+    def swaps(self, rows: int, columns: int, depth: int, matrices: int) -> bool:
         """Whether warp groups have the product of so many tiles with swapped operands.
 
         Of 64 rows or fewer warps have it mostly, whose cycles count; whole 64 need no swap.
         """
-        if rows % GROUP_COLUMNS:
+        if rows % GROUP_COLUMNS or depth % self.step:
             return False
         if self.converted:
             return rows >= FEWEST_CONVERTED_ROWS

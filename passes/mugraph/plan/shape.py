@@ -360,7 +360,7 @@ def _work(
                 steps = math.ceil(depth / k)
                 count = matrices * math.ceil(rows / m) * math.ceil(columns / n) * steps
                 group_rows = rows if factor.is_whole(columns, depth) else 0
-                swaps = factor.swaps(rows, columns, matrices) and depth % factor.step == 0
+                swaps = factor.swaps(rows, columns, depth, matrices)
                 if swaps:
                     group_rows = columns
                 each = Product(

@@ -88,7 +88,9 @@ class Writer:
     def combined(self, function: str, results: Sequence[SSAValue], type_: Attribute) -> SSAValue:
         """What all parts give together, in a tensor of a type."""
         whole = reduce(lambda one, other: self.steps.apply(function, one, other), results)
-        return whole if whole.type == type_ else self.steps.add(kn.CastOp(whole, type_))
+        if element_type_of(whole.type) != element_type_of(type_):
+            return self.steps.add(kn.CastOp(whole, type_))
+        return Rewriter.replace_value_with_new_type(whole, type_)
 
 
 @dataclass(frozen=True)

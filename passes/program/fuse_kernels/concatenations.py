@@ -30,10 +30,9 @@ from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.kn.composite import Expansion
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.reductions import COMBINING
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
 
-COMBINED_BY = {Combiner.SUM: "add", Combiner.MAX: "max"}
 MOST_BESIDE = 1
 """Elements of a part beside the longest one."""
 
@@ -145,7 +144,7 @@ def _along(op: Operation, cut: DeviceCut, known: Known) -> Step | None:
     if cut.combiner is not None:
         if not _is_real(*op.operands, result):
             return None
-        own, function = result.type, COMBINED_BY[cut.combiner]
+        own, function = result.type, COMBINING[cut.combiner]
 
         def write(writer: Writer) -> Sequence[SSAValue]:
             results = [

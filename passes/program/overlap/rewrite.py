@@ -9,9 +9,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
+from mugraph.dialects.reductions import COMBINING
 from mugraph.dialects.sharding import Part, part_of, set_part
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.overlap.cuts import Chain
 
 Parts = dict[SSAValue, list[SSAValue]]

@@ -157,11 +157,12 @@ def product(factors: Factors, coefficient: Fraction | int = 1) -> NormalForm:
     return _collect(_terms(Fraction(coefficient), (), factors))
 
 
-def times(form: NormalForm, factors: Factors) -> NormalForm:
-    """Each term times factors of no bound variable, with which its own ones may cancel."""
+def times(form: NormalForm, factors: Factors, bound: Iterable[Variable] = ()) -> NormalForm:
+    """Each term times factors, with which its own may cancel, summed over more variables."""
     return _collect(
         itertools.chain.from_iterable(
-            _terms(term.coefficient, term.bound, [*term.factors, *factors]) for term in form.terms
+            _terms(term.coefficient, (*term.bound, *bound), (*term.factors, *factors))
+            for term in form.terms
         )
     )
 
@@ -213,12 +214,7 @@ def sum_over(form: NormalForm, variables: Iterable[Variable]) -> NormalForm:
         cases = cases_of(form, [variable])
         form = _collect(itertools.chain.from_iterable(case.terms for case in cases))
         bound = tuple(other for other in bound if other != variable)
-    return _collect(
-        itertools.chain.from_iterable(
-            _terms(term.coefficient, (*term.bound, *bound), list(term.factors))
-            for term in form.terms
-        )
-    )
+    return times(form, (), bound)
 
 
 def cases_of(form: NormalForm, variables: Sequence[Variable]) -> list[NormalForm]:

@@ -11,12 +11,7 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive, is_positive
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.pieces import joined
-from mugraph.runtime.equivalence.quotients import (
-    inverse,
-    shared_factors,
-    square_root,
-    without,
-)
+from mugraph.runtime.equivalence.quotients import inverse, shared_factors, square_root, without
 from mugraph.runtime.equivalence.terms import (
     POSITIVE,
     Application,

@@ -58,7 +58,7 @@ def _inverted(factors: Factors) -> Factors:
 def shared_factors(form: NormalForm) -> Factors:
     """The factors that all terms have, none of them summed over.
 
-    Of exponentials it is that of the summands that all exponents have.
+    Of exponentials it is the one of the summands that all exponents have.
     """
     shared: list[tuple[Factor, Fraction]] = [
         (factor, power)
@@ -80,7 +80,7 @@ def shared_factors(form: NormalForm) -> Factors:
 
 
 def _exponents(term: Term) -> tuple[Term, ...]:
-    """The summands of the exponent of what the term does not sum over."""
+    """The summands of the exponents that the term does not sum over."""
     return tuple(
         summand
         for factor, _ in term.factors

@@ -66,14 +66,14 @@ def _verifier(
 ) -> Callable[[IRDLOperation], None]:
     """What verifies an operator: by its definition, its traits, and what it says of itself.
 
-    The definition depends on types and attributes alone, and is asked once for equal ones: passes
-    leave most operators as they are, and modules have many alike.  An operator on tensors with
+    The definition depends on types and attributes alone, but for regions and successors, and is
+    asked once for equal ones: passes leave most operators as they are, and modules have many alike.
+    Operators that have regions or successors are not remembered.  An operator on tensors with
     named extents says nothing of itself: of that a copy with extents is verified
     (``--name-extents``).  Where extents do not go together, or a map does not fit them, the error
     says of which operator.
     """
     known: dict[object, _Known] = {}
-    has_others = bool(definition.regions or definition.successors)
 
     def verify_traits(op: IRDLOperation) -> None:
         for trait in definition.traits:
@@ -84,7 +84,8 @@ def _verifier(
         attributes = [*op.properties.values(), *op.attributes.values()]
         names = len(op.operands), (*op.properties,), (*op.attributes,)
         identities = names, *map(id, types), *map(id, attributes)
-        found = known.get(identities)
+        has_others = bool(op.regions or op.successors)
+        found = None if has_others else known.get(identities)
         if found is None:
             # Equal ones, such as those of another module, take longer to look up.
             values = names, *types, *attributes

@@ -25,6 +25,10 @@ class Combiner(StrEnum):
     MAX = "max"
 
 
+COMBINING = {Combiner.SUM: "add", Combiner.MAX: "max"}
+"""The function of two numbers that each combination repeats."""
+
+
 @irdl_attr_definition
 class CombinerAttr(EnumAttribute[Combiner], SpacedOpaqueSyntaxAttribute):
     """``#sched<combiner max>``."""

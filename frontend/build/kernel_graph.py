@@ -146,7 +146,9 @@ class KernelGraph(CollectiveOperators):
         mapping: dict[SSAValue, SSAValue] = {}
         region = Region()
         self._region.clone_into(region, value_mapper=mapping)
-        outputs = [self._laid_out(mapping[value], layout) for value, layout in self._outputs]
+        for value, layout in self._outputs:
+            mapping[value] = self._laid_out(mapping[value], layout)
+        outputs = [mapping[value] for value, _ in self._outputs]
         region.block.add_op(ReturnOp(*outputs))
         types = FunctionType.from_lists(
             [argument.type for argument in region.block.args], [value.type for value in outputs]

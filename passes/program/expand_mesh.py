@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
-from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.reductions import COMBINING, Combiner
 from mugraph.dialects.sharding import (
     DeviceProgram,
     Mesh,
@@ -24,9 +24,6 @@ from mugraph.dialects.sharding import (
     is_per_device,
 )
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
-
-COMBINING = {Combiner.SUM: "add", Combiner.MAX: "max"}
-"""The function of two numbers that each combination repeats."""
 
 OfDevices = tuple[SSAValue, ...]
 """What a value is on each device."""

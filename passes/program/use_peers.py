@@ -15,10 +15,10 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
+from mugraph.dialects.reductions import COMBINING
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import bytes_of, element_type_of, shape_of
 from mugraph.passes.costs.devices import PeerLoads, library_microseconds
-from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.partition.segments import reads_again
 
 

@@ -13,6 +13,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import WAITS_FIRST, is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanOverlap
@@ -30,9 +31,7 @@ _LOADING = (sched.ForloopOp, sched.PrologueOp)
 
 def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
     """Analysis: the inputs of a kernel that are constant wherever it is launched."""
-    launches = [
-        op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.resolve() is kernel
-    ]
+    launches = _launches(module, kernel)
     return [
         index
         for index in range(kernel.input_count)
@@ -42,14 +41,12 @@ def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
 
 def waits_first(module: ModuleOp, kernel: sched.KernelOp) -> bool:
     """Analysis: whether a function that launches a kernel lets none begin before it has waited."""
-    functions = [
-        op for op in module.walk() if isinstance(op, FuncOp) and WAITS_FIRST in op.attributes
-    ]
-    return any(
-        isinstance(step, sched.LaunchOp) and step.resolve() is kernel
-        for function in functions
-        for step in function.walk()
-    )
+    functions = (enclosing(launch, FuncOp) for launch in _launches(module, kernel))
+    return any(function and WAITS_FIRST in function.attributes for function in functions)
+
+
+def _launches(module: ModuleOp, kernel: sched.KernelOp) -> list[sched.LaunchOp]:
+    return [op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.resolve() is kernel]
 
 
 def are_constant(value: SSAValue, constant: Sequence[int]) -> bool:

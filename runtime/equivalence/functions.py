@@ -11,6 +11,7 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive, is_positive
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.pieces import joined
+from mugraph.runtime.equivalence.quotients import inverse, shared_factors, square_root, without
 from mugraph.runtime.equivalence.terms import (
     POSITIVE,
     Application,
@@ -27,24 +28,24 @@ from mugraph.runtime.interpreter.constants import meant_by
 def silu(x: NormalForm) -> NormalForm:
     """x / (1 + exp(-x))."""
     decay = nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1)))
-    return nf.multiply(x, nf.inverse(decay))
+    return nf.multiply(x, inverse(decay))
 
 
 def _sigmoid(x: NormalForm) -> NormalForm:
-    return nf.inverse(nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1))))
+    return inverse(nf.add(nf.constant(1), nf.exponential(nf.scale(x, -1))))
 
 
 def root(x: NormalForm) -> NormalForm:
     """The square root."""
     expect_positive(x, "root")
-    return nf.square_root(x)
+    return square_root(x)
 
 
 def _log(x: NormalForm) -> NormalForm:
     """A sum of the logarithms of positive factors that all terms have, and of the rest."""
     expect_positive(x, "logarithm")
     total, taken = NormalForm(), list[tuple[Factor, Fraction]]()
-    for factor, power in nf.shared_factors(x):
+    for factor, power in shared_factors(x):
         match factor:
             case Exponential(exponent):
                 summand = exponent
@@ -54,7 +55,7 @@ def _log(x: NormalForm) -> NormalForm:
                 continue
         total = nf.add(total, nf.scale(summand, power))
         taken.append((factor, power))
-    rest = nf.without(tuple(taken), x) if taken else x
+    rest = without(tuple(taken), x) if taken else x
     return total if rest == nf.constant(1) else nf.add(total, nf.application("log", [rest]))
 
 
@@ -70,7 +71,7 @@ def _softplus(x: NormalForm) -> NormalForm:
 def _tanh(x: NormalForm) -> NormalForm:
     """1 - 2 / (1 + exp(2 x))."""
     growth = nf.add(nf.constant(1), nf.exponential(nf.scale(x, 2)))
-    return nf.add(nf.constant(1), nf.scale(nf.inverse(growth), -2))
+    return nf.add(nf.constant(1), nf.scale(inverse(growth), -2))
 
 
 def _erf(x: NormalForm) -> NormalForm:
@@ -107,7 +108,7 @@ def _nf4(x: NormalForm) -> NormalForm:
 
 def _gelu(x: NormalForm) -> NormalForm:
     """x (1 + erf(x / sqrt(2))) / 2."""
-    scaled = nf.multiply(x, nf.square_root(nf.constant(Fraction(1, 2))))
+    scaled = nf.multiply(x, square_root(nf.constant(Fraction(1, 2))))
     return nf.scale(nf.multiply(x, nf.add(nf.constant(1), _erf(scaled))), Fraction(1, 2))
 
 
@@ -201,7 +202,7 @@ def _subtract(x: NormalForm, y: NormalForm) -> NormalForm:
 
 def _divide(x: NormalForm, y: NormalForm) -> NormalForm:
     expect_nonzero(y)
-    return nf.multiply(x, nf.inverse(y))
+    return nf.multiply(x, inverse(y))
 
 
 def square(x: NormalForm) -> NormalForm:

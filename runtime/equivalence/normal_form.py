@@ -152,20 +152,35 @@ def input_of(form: NormalForm) -> int | None:
     return factor.tensor if isinstance(factor, Element) and exponent == 1 else None
 
 
+def product(factors: Factors, coefficient: Fraction | int = 1) -> NormalForm:
+    """A number times factors to their powers."""
+    return _collect(_terms(Fraction(coefficient), (), factors))
+
+
+def times(form: NormalForm, factors: Factors, bound: Iterable[Variable] = ()) -> NormalForm:
+    """Each term times factors, with which its own may cancel, summed over more variables."""
+    return _collect(
+        itertools.chain.from_iterable(
+            _terms(term.coefficient, (*term.bound, *bound), (*term.factors, *factors))
+            for term in form.terms
+        )
+    )
+
+
 def choice(index: Affine, value: int) -> NormalForm:
     """1 where an index has a value, else 0."""
-    return _collect(_terms(Fraction(1), (), [(Choice(index, value), Fraction(1))]))
+    return product(((Choice(index, value), Fraction(1)),))
 
 
 def below(index: Affine, bound: int) -> NormalForm:
     """1 where an index is less than a bound, else 0."""
-    return _collect(_terms(Fraction(1), (), [(Below(index, bound), Fraction(1))]))
+    return product(((Below(index, bound), Fraction(1)),))
 
 
 def within(index: Affine, first: int, end: int) -> NormalForm:
     """1 where an index is at least ``first`` and less than ``end``, else 0."""
     limits = Below(index, end), Below(index, first).opposite
-    return _collect(_terms(Fraction(1), (), [(limit, Fraction(1)) for limit in limits]))
+    return product(tuple((limit, Fraction(1)) for limit in limits))
 
 
 def add(left: NormalForm, right: NormalForm) -> NormalForm:
@@ -199,12 +214,7 @@ def sum_over(form: NormalForm, variables: Iterable[Variable]) -> NormalForm:
         cases = cases_of(form, [variable])
         form = _collect(itertools.chain.from_iterable(case.terms for case in cases))
         bound = tuple(other for other in bound if other != variable)
-    return _collect(
-        itertools.chain.from_iterable(
-            _terms(term.coefficient, (*term.bound, *bound), list(term.factors))
-            for term in form.terms
-        )
-    )
+    return times(form, (), bound)
 
 
 def cases_of(form: NormalForm, variables: Sequence[Variable]) -> list[NormalForm]:
@@ -231,102 +241,10 @@ def application(function: str, arguments: Sequence[NormalForm]) -> NormalForm:
     return NormalForm((Term(Fraction(1), (), ((factor, Fraction(1)),)),))
 
 
-def square_root(form: NormalForm) -> NormalForm:
-    """The square root; of a negative number it is undefined.
-
-    A number that all terms share is taken out, as :func:`inverse` does, so that both raise the same
-    sum to some power.
-    """
-    if not form.terms:
-        return form
-    shared = form.terms[0].coefficient
-    if shared < 0:
-        return NormalForm((Term(Fraction(1), (), ((Power(form), Fraction(1, 2)),)),))
-    rest = scale(form, 1 / shared)
-    number = Fraction(math.isqrt(shared.numerator), math.isqrt(shared.denominator))
-    bases = [] if rest == constant(1) else [rest]
-    if number * number != shared:
-        number, bases = Fraction(1), [constant(shared), *bases]
-    return _collect(_terms(number, (), [(Power(base), Fraction(1, 2)) for base in bases]))
-
-
-def inverse(form: NormalForm) -> NormalForm:
-    """1 over it; a single product is inverted factor by factor."""
-    if not form.terms:
-        raise NoProofError("something is divided by a sum that is always 0")
-    content, rest = _content(form)
-    inverted = _terms(1 / content.coefficient, (), [(f, -power) for f, power in content.factors])
-    if rest == constant(1):
-        return _collect(inverted)
-    power = Term(Fraction(1), (), ((Power(rest), Fraction(-1)),))
-    return _collect(
-        itertools.chain.from_iterable(_product(term, power) for term in _collect(inverted).terms)
-    )
-
-
-def _content(form: NormalForm) -> tuple[Term, NormalForm]:
-    """A number and factors that all terms have, none of them summed over, and what is left."""
-    number, shared = form.terms[0].coefficient, shared_factors(form)
-    return Term(number, (), shared), scale(without(shared, form), 1 / number)
-
-
-def shared_factors(form: NormalForm) -> Factors:
-    """The factors that all terms have, none of them summed over.
-
-    Of exponentials it is that of the summands that all exponents have.
-    """
-    shared: list[tuple[Factor, Fraction]] = [
-        (factor, power)
-        for factor, power in (form.terms[0].factors if form.terms else ())
-        if not isinstance(factor, Choice | Below | Exponential)
-        and all(
-            _depends_on_none(factor, term) and _power(factor, term) == power for term in form.terms
-        )
-    ]
-    exponents = [_exponents(term) for term in form.terms]
-    summands = tuple(
-        summand
-        for summand in (exponents[0] if exponents else ())
-        if all(summand in others for others in exponents[1:])
-    )
-    if summands:
-        shared.append((Exponential(NormalForm(summands)), Fraction(1)))
-    return _sorted(tuple(shared))
-
-
-def _exponents(term: Term) -> tuple[Term, ...]:
-    """The summands of the exponent of what the term does not sum over."""
-    return tuple(
-        summand
-        for factor, _ in term.factors
-        if isinstance(factor, Exponential) and _depends_on_none(factor, term)
-        for summand in factor.exponent.terms
-    )
-
-
-def without(shared: Factors, form: NormalForm) -> NormalForm:
-    """A normal form divided by factors that all terms have, bound variables named anew."""
-    divisors = [(factor, -power) for factor, power in shared]
-    return _collect(
-        itertools.chain.from_iterable(
-            _terms(term.coefficient, term.bound, [*term.factors, *divisors]) for term in form.terms
-        )
-    )
-
-
 def _number(form: NormalForm) -> Fraction | None:
     """The number that a normal form is, if it is one."""
     (term,) = form.terms if len(form.terms) == 1 else (None,)
     return None if term is None or term.bound or term.factors else term.coefficient
-
-
-def _power(factor: Factor, term: Term) -> Fraction:
-    return next((power for other, power in term.factors if other == factor), Fraction(0))
-
-
-def _depends_on_none(factor: Factor, term: Term) -> bool:
-    """Whether a factor has none of the variables that the term binds."""
-    return not any(index.coefficient(v) for index in indices_of(factor) for v in term.bound)
 
 
 def _renamed_apart(term: Term) -> tuple[tuple[Variable, ...], list[tuple[Factor, Fraction]]]:

@@ -43,6 +43,7 @@ from mugraph.runtime.equivalence.functions import (
     square,
 )
 from mugraph.runtime.equivalence.indices import ZERO, Affine, Variable, affine
+from mugraph.runtime.equivalence.quotients import inverse
 from mugraph.runtime.equivalence.ranges import in_each_range
 from mugraph.runtime.equivalence.recurrences import carries_state, execute_by_iterations
 from mugraph.runtime.equivalence.symbolic_views import concatenated, seen_through
@@ -399,7 +400,7 @@ class ThreadblockExecution:
         """A sum divided by how many elements it is of."""
 
         def quotient(form: NormalForm, number: NormalForm) -> NormalForm:
-            return nf.multiply(form, nf.inverse(number))
+            return nf.multiply(form, inverse(number))
 
         return self.symbolic.combined(_extents(total), quotient, total, count)
 

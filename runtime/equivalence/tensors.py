@@ -163,9 +163,8 @@ class Symbolic:
         cases = math.prod(variable.extent for variable in by)
         if function.name in _POLYNOMIALS:
             return self.tensor(places, apply_function(function, *forms))
-        if 1 < cases <= _MOST_PIECES:
-            return self.tensor(places, _in_each_case(function, forms, sorted(by)))
-        return self.tensor(places, in_each_range(partial(apply_function, function), *forms))
+        chosen = sorted(by) if cases <= _MOST_PIECES else []
+        return self.tensor(places, _in_each_case(function, forms, chosen))
 
     def combined(
         self,
@@ -267,10 +266,7 @@ class Symbolic:
                 index += place.scaled(coefficient)
             if index.limits()[0] < 0:
                 holds = nf.multiply(holds, _at_least_0(index))
-
-        def masked(form: NormalForm) -> NormalForm:
-            return where(holds, form, number(constant))
-
+        masked = partial(where, holds, y=number(constant))
         return self.tensor(places, in_each_range(masked, kept))
 
     def length(self, holder: SymbolicTensor, largest: int) -> Affine:

@@ -88,6 +88,16 @@ def test_every_element_wise_function_has_a_method() -> None:
             assert hasattr(mi.KernelGraph, function) and hasattr(mi.ThreadblockGraph, function)
 
 
+def test_a_tensor_may_be_several_results() -> None:
+    graph = mi.new_kernel_graph()
+    y = graph.exp(graph.new_input((8, 16)))
+    for _ in range(2):
+        graph.mark_output(y)
+    values = np.arange(128.0).reshape(8, 16) / 128
+    one, other = run_function(graph.module(), None, [values], "float64")
+    np.testing.assert_array_equal(one, other)
+
+
 def test_output_strides_are_the_users() -> None:
     graph = mi.new_kernel_graph()
     x = graph.new_input((8, 16), strides=(1, 8))

@@ -27,9 +27,9 @@ PAST, WIDTH = 255, 64
 STEP = ((4, 1, WIDTH), (4, PAST, WIDTH), (4, 1, WIDTH), (4, PAST, WIDTH), (4, 1, WIDTH))
 
 
-def program(body: Callable[..., Any], shapes: Any) -> ModuleOp:
+def program(body: Callable[..., Any], shapes: Any, dtype: Any = mi.float16) -> ModuleOp:
     graph = mi.KernelGraph()
-    results: Any = body(*(graph.new_input(shape) for shape in shapes))
+    results: Any = body(*(graph.new_input(shape, dtype=dtype) for shape in shapes))
     whole: list[Any] = [*results] if isinstance(results, tuple) else [results]
     for result in whole:
         graph.mark_output(result)
@@ -87,9 +87,9 @@ def test_generated_kernels_compute_a_step_of_decoding() -> None:
     check_emulated_later(generate_cuda(module, context, "sm_90a"), check)
 
 
-def apart(body: Callable[..., Any], shapes: Any) -> ModuleOp:
+def apart(body: Callable[..., Any], shapes: Any, dtype: Any = mi.float16) -> ModuleOp:
     """The program as :func:`take_concatenations_apart` leaves it, proved to be the same."""
-    module = program(body, shapes)
+    module = program(body, shapes, dtype)
     taken = module.clone()
     take_apart(only_function(taken))
     take_concatenations_apart(only_function(taken))
@@ -148,9 +148,12 @@ def reshaped(x: Any, y: Any, w: Any, row: Any) -> Any:
 COMBINED = [product, maximum, sum_of_squares, part, transposed, masked, reshaped]
 
 
+@pytest.mark.parametrize("dtype", [mi.float16, mi.float32])
 @pytest.mark.parametrize("body", COMBINED)
-def test_what_combines_or_cuts_the_parts_needs_no_whole(body: Callable[..., Any]) -> None:
-    assert concatenations(apart(body, PAIR)) == 0
+def test_what_combines_or_cuts_the_parts_needs_no_whole(
+    body: Callable[..., Any], dtype: Any
+) -> None:
+    assert concatenations(apart(body, PAIR, dtype)) == 0
 
 
 def returned(x: Any, y: Any, w: Any, row: Any) -> Any:

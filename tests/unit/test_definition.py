@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Region
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -74,6 +75,16 @@ def test_definitions_are_asked_once_for_equal_types(monkeypatch: pytest.MonkeyPa
             verified(4, 8)
     verified(8, 8)
     assert len(asked) == 4
+
+
+def test_regions_that_a_definition_lacks_are_an_error_also_behind_an_operator_alike() -> None:
+    @irdl_op_definition
+    class Plain(IRDLOperation):
+        name = "test.plain"
+
+    Plain().verify()
+    with pytest.raises(VerifyException, match="Expected 0 regions"):
+        Plain.create(regions=[Region()]).verify()
 
 
 def test_abstract_operators_are_not_made_and_recognise_what_inherits_from_them() -> None:

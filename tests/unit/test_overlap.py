@@ -9,10 +9,9 @@ from thorough import THOROUGH, inputs
 
 from mugraph.dialects import kn
 from mugraph.dialects.constant import WAITS_FIRST, is_constant_argument
-from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.reductions import COMBINING, Combiner
 from mugraph.dialects.sharding import device_program, part_of
 from mugraph.passes.compile import compile_pipeline
-from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.delivered import settled

@@ -30,10 +30,9 @@ from mugraph.dialects.element_types import HALF_TYPES
 from mugraph.dialects.kn.composite import Expansion
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.reductions import Combiner
+from mugraph.dialects.reductions import COMBINING
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
 
-COMBINED_BY = {Combiner.SUM: "add", Combiner.MAX: "max"}
 MOST_BESIDE = 1
 """Elements of a part beside the longest one."""
 
@@ -88,7 +87,9 @@ class Writer:
     def combined(self, function: str, results: Sequence[SSAValue], type_: Attribute) -> SSAValue:
         """What all parts give together, in a tensor of a type."""
         whole = reduce(lambda one, other: self.steps.apply(function, one, other), results)
-        return whole if whole.type == type_ else self.steps.add(kn.CastOp(whole, type_))
+        if element_type_of(whole.type) != element_type_of(type_):
+            return self.steps.add(kn.CastOp(whole, type_))
+        return Rewriter.replace_value_with_new_type(whole, type_)
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def _along(op: Operation, cut: DeviceCut, known: Known) -> Step | None:
     if cut.combiner is not None:
         if not _is_real(*op.operands, result):
             return None
-        own, function = result.type, COMBINED_BY[cut.combiner]
+        own, function = result.type, COMBINING[cut.combiner]
 
         def write(writer: Writer) -> Sequence[SSAValue]:
             results = [

@@ -9,9 +9,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
+from mugraph.dialects.reductions import COMBINING
 from mugraph.dialects.sharding import Part, part_of, set_part
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.program.expand_mesh import COMBINING
 from mugraph.passes.program.overlap.cuts import Chain
 
 Parts = dict[SSAValue, list[SSAValue]]
@@ -44,17 +44,10 @@ def add_up(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
         _insert([copy], whole)
         whole.operands[place] = copy.result
     given = _delivered(op, op.input, dim)
-    assert op.combination is not None
-    function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
-    for shift in range(1, op.devices):
-        part = kn.AllSliceOp(given, op.grid_axes, dim, total.type, shift)
-        made = function(total, part.result, total.type)
-        _insert([part, made], op)
-        (total,) = made.results
-    if op.cut_dim is not None:
-        total = Rewriter.replace_value_with_new_type(total, op.result.type)
-    total.name_hint = op.result.name_hint
-    return total
+    shifts = range(1, op.devices)
+    others = [kn.AllSliceOp(given, op.grid_axes, dim, total.type, shift) for shift in shifts]
+    _insert(others, op)
+    return _combined(op, [total, *(each.result for each in others)])
 
 
 def _own_part(op: kn.CollectiveOp, chain: Chain) -> SSAValue:
@@ -125,16 +118,21 @@ def _delivered(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
 def _added(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
     """The sum of what a device got."""
     pieces = [_slice(value, dim, place, op.devices) for place in range(op.devices)]
+    _insert(pieces, op)
+    return _combined(op, [piece.result for piece in pieces])
+
+
+def _combined(op: kn.CollectiveOp, parts: Sequence[SSAValue]) -> SSAValue:
+    """The sum of parts, in their order."""
     assert op.combination is not None
     function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
-    made: list[Operation] = [*pieces]
-    total: SSAValue = pieces[0].result
-    for piece in pieces[1:]:
-        made.append(function(total, piece.result, total.type))
-        (total,) = made[-1].results
+    total, *others = parts
+    for part in others:
+        made = function(total, part, total.type)
+        _insert([made], op)
+        (total,) = made.results
     if shape_of(total.type) == shape_of(op.result.type):
         total = Rewriter.replace_value_with_new_type(total, op.result.type)
-    _insert(made, op)
     total.name_hint = op.result.name_hint
     return total
 

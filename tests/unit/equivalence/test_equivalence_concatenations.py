@@ -63,11 +63,38 @@ def functions_of_each(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
     return mi.concat(mi.silu(x) * row[:, :LONG], mi.silu(y) * row[:, LONG:], 1)
 
 
+def largest_of_both(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return mi.reduction_max(mi.concat(x, y, 1) + row, 1)
+
+
+def larger_of_each(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return larger(mi.reduction_max(x + row[:, :LONG], 1), y + row[:, LONG:])
+
+
+def product_of_both(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return mi.exp(mi.concat(x, y, 1)) @ mi.concat(v, w, 0)
+
+
+def products_of_each(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return mi.exp(x) @ v + mi.exp(y) * w
+
+
+def sum_across(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return mi.reduction(mi.concat(y, x, 1)[:, 10:-20], 1)
+
+
+def sum_of_one(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return mi.reduction(x[:, 9:-20], 1)
+
+
 PAIRS = [
     (softmax_of_both, sums_of_both),
     (column_cut_off, column_in_the_sum),
     (weighed_by_places, each_weighed),
     (function_of_both, functions_of_each),
+    (largest_of_both, larger_of_each),
+    (product_of_both, products_of_each),
+    (sum_across, sum_of_one),
 ]
 
 
@@ -101,9 +128,34 @@ def functions_swapped(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
     return mi.concat(mi.silu(y) * row[:, :1], mi.silu(x) * row[:, 1:], 1)
 
 
+def larger_shifted(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return larger(mi.reduction_max(x + row[:, 1:], 1), y + row[:, :1])
+
+
+def larger_but_for_one(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return larger(mi.reduction_max((x + row[:, :LONG])[:, 1:], 1), y + row[:, LONG:])
+
+
+def product_swapped(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return mi.exp(mi.concat(x, y, 1)) @ mi.concat(w, v, 0)
+
+
+def sum_one_further(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return mi.reduction(mi.concat(y, x, 1)[:, 11:-19], 1)
+
+
+def sum_of_one_more(x: Any, y: Any, v: Any, w: Any, row: Any) -> Any:
+    return mi.reduction(x[:, 9:-19], 1)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        (largest_of_both, larger_shifted),
+        (largest_of_both, larger_but_for_one),
+        (product_of_both, product_swapped),
+        (sum_across, sum_one_further),
+        (sum_across, sum_of_one_more),
         (column_cut_off, column_not_in_the_sum),
         (column_cut_off, column_twice),
         (column_cut_off, first_cut_off),

@@ -96,7 +96,7 @@ class _Counter:
         points, times = found
         rows = self._of_a_warp(addresses_at(access, points))
         width = min(math.prod(access.box) * size, VECTOR_BYTES)
-        if isinstance(op, te.CopyAsyncOp):
+        if isinstance(op, te.AsyncCopy):
             side = next(one for one in accesses if one.op is op and one is not access)
             self._move(access, rows, width, times, self._of_a_warp(addresses_at(side, points)))
             return

@@ -198,6 +198,7 @@ class TiledMma(_Fragments, Shown):
         call_mma(self, *tensors)
 
     def _partition_shape(self, operand: str, shape: IntTuple) -> IntTuple:
+        """The shape of a thread's part of an operand of so many rows and columns."""
         return self.get_slice(0).partition(operand, make_counting_tensor(Layout(shape))).shape
 
     partition_shape_A = partialmethod(_partition_shape, "A")  # noqa: N815

@@ -337,6 +337,31 @@ def test_reductions_into_two_elements_stay_apart() -> None:
     assert result.tolist() == [64, 128]
 
 
+@pytest.mark.parametrize(("rows", "threads"), [(40, ""), (9, " #thread"), (3, " #thread")])
+def test_a_number_that_a_thread_makes_is_reduced_by_it_alone(rows: int, threads: str) -> None:
+    """More rows than warps: a thread runs all of a row's loops, and reduces in two ways."""
+    text = f"""
+    fn f(x: f32[{rows}, 32]): f32[{rows}] {{
+        par 1 b #grid {{
+            par {rows} |i| #block {{
+                new s: f32
+                s = 0.0
+                par 32 j{threads} {{ red s += x[i, j] }}
+                par 32 j{threads} {{ red s max= 2.0 * x[i, j] }}
+                result[i] = s
+            }}
+        }}
+    }}
+    """
+    module = read_texpr(text, "f.te", {})
+    TeLowerPass().apply(Context(), module)
+    assert not any(isinstance(op, AllReduceOp) for op in module.walk())
+    function = cast(FuncOp, module.body.block.first_op)
+    x = np.random.default_rng(0).integers(-9, 10, (rows, 32)).astype(np.float32)
+    (result,) = run_texpr(function, [x]).outputs.values()
+    np.testing.assert_array_equal(result, np.maximum(x.sum(axis=1), 2 * x.max(axis=1)))
+
+
 @pytest.mark.parametrize(
     ("read", "space"),
     [

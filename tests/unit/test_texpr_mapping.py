@@ -315,6 +315,32 @@ def test_lowered_examples_compute_the_same(name: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
+def test_columns_of_one_element_are_not_accessed_as_vectors() -> None:
+    """They are neighbours in memory, but not along the last dimension, as vectors are."""
+    text = """
+    fn f(x: f32[1, 64]): f32[1, 64] {
+        par 1 |b| {
+            new w: f32[64, 1]
+            new v: f32[1, 64]
+            par 1 g { par 64 j { w[j, g] = 1.0 v[g, j] = x[g, j] } }
+            par 1 |g| {
+                new s: f32
+                s = 1.0
+                par 64 j { v[g, j] = v[g, j] + s }
+                par 64 j { w[j, g] = v[g, j] }
+            }
+            par 1 g { par 64 j { result[g, j] = w[j, g] } }
+        }
+    }
+    """
+    module = read_texpr(text, "f.te", {})
+    TeLowerPass().apply(Context(), module)
+    x = np.arange(64, dtype=np.float32)[None]
+    function = cast(FuncOp, module.body.block.first_op)
+    (result,) = run_texpr(function, [x]).outputs.values()
+    np.testing.assert_array_equal(result, x + 1)
+
+
 def test_reductions_into_two_elements_stay_apart() -> None:
     text = """
     fn f(x: f32[64]): f32[2] {

@@ -159,7 +159,8 @@ def _sized_program(options: argparse.Namespace, target: str) -> SizedProgram:
     """The program of a .te file and what is tried; it is read at the sizes that it has."""
     from mugraph.reading import parse_sizes
     from mugraph.reading.modules import read_text
-    from mugraph.texpr.open_sizes import choose_sizes, open_sizes
+    from mugraph.texpr.open_sizes import open_sizes
+    from mugraph.texpr.read import choose_sizes
     from mugraph.tune.sizes import SizedProgram, tried_values
     from mugraph.tune.workbench import Sizes
 
@@ -178,24 +179,20 @@ def _sized_program(options: argparse.Namespace, target: str) -> SizedProgram:
         given |= choose_sizes(text, name, given, values, target)
     program = SizedProgram(text, name, target, (*given.items(),), (*tried.items(),))
     program.module(Sizes())
-    program.module(program.candidates(1)[0])
+    if options.tried:
+        program.module(program.candidates(1)[0])
     return program
 
 
 def _list_sizes(program: SizedProgram, count: int) -> None:
     """Prints the sizes that would be tried, the fastest by estimate first, and their estimates."""
-    from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
+    from mugraph.texpr.open_sizes import in_order
 
-    from mugraph.errors import UserError
-    from mugraph.texpr.open_sizes import SizesEstimate
-
-    found: list[SizesEstimate] = []
-    for sizes in program.candidates(count):
-        try:
-            found.append(program.estimate(sizes))
-        except (ParseError, PassFailedException, UserError, VerifyException) as problem:
-            print(f"{sizes}: {str(problem).strip().splitlines()[0]}", file=sys.stderr)
-    print(*sorted(found, key=lambda each: each.microseconds), sep="\n")
+    found, refused = in_order(program.candidates(count), program.estimate)
+    for sizes, problem in refused:
+        print(f"{sizes}: {str(problem).strip().splitlines()[0]}", file=sys.stderr)
+    for estimate in found:
+        print(estimate)
 
 
 def _require_gpu(arch: str, device: str | None) -> None:

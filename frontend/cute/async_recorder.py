@@ -27,6 +27,7 @@ from mugraph.dialects.bulk import (
 )
 from mugraph.dialects.cute import Layout, LayoutError, ScaledBasis, coalesce, composition
 from mugraph.dialects.cute.algorithms import Product
+from mugraph.dialects.cute.atoms.mma import MmaAtom
 from mugraph.dialects.cute.layout import make_layout
 from mugraph.dialects.cute.matrix_descriptor import PATTERN_ROWS, shared_matrix
 from mugraph.dialects.cute.recast import max_common_vector
@@ -197,10 +198,8 @@ class AsyncRecorder:
         finished = () if groups else tuple(self._sums)
         self.recording.add(te.WarpgroupWaitOp(groups, finished))
 
-    def multiply_warpgroup(self, product: Product) -> None:
+    def multiply_warpgroup(self, atom: MmaAtom, product: Product) -> None:
         """Begins the instructions of a product, whose matrices lie in shared memory."""
-        assert product.mma is not None
-        atom = product.mma.atom
         sums = engine_of(product.c, "gemm: C")
         values = plain(product.c)[0]
         if sums.space is not te.Space.REGISTER or (

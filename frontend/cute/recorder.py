@@ -31,6 +31,7 @@ from mugraph.dialects import te
 from mugraph.dialects.cute import Layout, coalesce, logical_divide
 from mugraph.dialects.cute.algorithms import Product
 from mugraph.dialects.cute.atoms.copy import CopyAtom
+from mugraph.dialects.cute.atoms.mma import MmaAtom
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.engines import TransformEngine
 from mugraph.dialects.cute.recast import max_common_vector
@@ -331,9 +332,9 @@ class Recorder(AsyncRecorder):
 
     def multiply(self, product: Product) -> None:
         """Fused multiply-adds of single threads, or instructions of a warp."""
-        mma = product.mma
-        if mma is not None and not mma.atom.is_scalar:
-            self._multiply_together(product)
+        atom = product.atom
+        if atom is not None and not atom.is_scalar:
+            self._multiply_together(atom, product)
             return
         a, b, c = product.a, product.b, product.c
         for name, tensor in (("A", a), ("B", b), ("C", c)):
@@ -353,16 +354,14 @@ class Recorder(AsyncRecorder):
             op = math_dialect.FmaOp(terms[0], terms[1], terms[2])
             c[v, m, n] = Number(self.recording, self.recording.add(op))
 
-    def _multiply_together(self, product: Product) -> None:
-        assert product.mma is not None
-        atom = product.mma.atom
+    def _multiply_together(self, atom: MmaAtom, product: Product) -> None:
         if atom.c_space == "tensor":
             raise KernelError(
                 f"gemm: {atom.name} adds up in tensor memory, which kernels do not have; multiply "
                 "by SM90_64x... or SM80_16x8x16_..."
             )
         if atom.a_space == "shared":
-            self.multiply_warpgroup(product)
+            self.multiply_warpgroup(atom, product)
             return
         text = instructions.mma(atom)
         tensors = {"A": product.a, "B": product.b, "C": product.c}

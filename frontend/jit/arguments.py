@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -48,20 +48,25 @@ def strides_fit(shape: Sequence[int], strides: Sequence[int], expected: Sequence
     )
 
 
-def check_view(role: str, index: int, tensor: CTensor, view: ArrayView) -> None:
-    """Raises :class:`ArgumentError` unless an array is what the kernel was compiled for.
+def check_view(role: str, index: int, tensor: CTensor, view: ArrayView) -> ArrayView:
+    """The array in the tensor's extents: extents of 1 may stand elsewhere in its own.
 
-    ``role`` is "input" or "output"; the device is the caller's business.
+    ``role`` is "input" or "output"; the device is the caller's business.  Raises
+    :class:`ArgumentError` unless the array is what the kernel was compiled for.
     """
     what = f"{role} {index} ('{tensor.name}')"
-    if view.shape != tensor.shape:
+    own, wanted = (
+        [(extent, step) for extent, step in zip(one.shape, one.strides, strict=True) if extent != 1]
+        for one in (view, tensor)
+    )
+    if [extent for extent, _step in own] != [extent for extent, _step in wanted]:
         raise ArgumentError(f"{what} has shape {dims(view.shape)}, expected {dims(tensor.shape)}")
     if view.element_type != tensor.element_type:
         raise ArgumentError(
             f"{what} has elements of type {view.element_type}, expected {tensor.element_type}; "
             "convert it"
         )
-    if not strides_fit(view.shape, view.strides, tensor.strides):
+    if own != wanted and 0 not in view.shape:
         raise ArgumentError(
             f"{what} has strides {view.strides}, expected {tensor.strides}, in elements; pass a "
             "copy laid out so, or fix the strides when the graph is built"
@@ -70,6 +75,7 @@ def check_view(role: str, index: int, tensor: CTensor, view: ArrayView) -> None:
         raise ArgumentError(
             f"{what} is at {view.pointer:#x}, which is not a multiple of {tensor.alignment} bytes"
         )
+    return replace(view, shape=tensor.shape, strides=tensor.strides)
 
 
 def check_apart(interface: CInterface, inputs: Sequence[int], outputs: Sequence[int]) -> None:

@@ -60,8 +60,7 @@ class CpuKernel(Kernel):
                     f"input {index} ('{tensor.name}') is on a GPU; this kernel was compiled for "
                     "the CPU"
                 )
-            check_view("input", index, tensor, view)
-            arrays.append(numpy_of(view))
+            arrays.append(numpy_of(check_view("input", index, tensor, view)))
             places.append(view.pointer)
         results = run_function(self._module, self._function, arrays)
         if out is not None:
@@ -82,12 +81,11 @@ class CpuKernel(Kernel):
             raise ArgumentError(
                 f"{self.name} has {len(results)} outputs, got {len(targets)} in out"
             )
+        pairs = enumerate(zip(outputs, targets, strict=True))
         views = [
-            view_of("output", index, tensor, target, None)
-            for index, (tensor, target) in enumerate(zip(outputs, targets, strict=True))
+            check_view("output", index, tensor, view_of("output", index, tensor, target, None))
+            for index, (tensor, target) in pairs
         ]
-        for index, (tensor, view) in enumerate(zip(outputs, views, strict=True)):
-            check_view("output", index, tensor, view)
         check_apart(interface, inputs, [view.pointer for view in views])
         for result, view in zip(results, views, strict=True):
             numpy_of(view)[...] = result

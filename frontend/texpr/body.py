@@ -64,11 +64,13 @@ class BodyBuilder(InstructionBuilder):
     # Statements.
 
     def statements(self, statements: Sequence[syntax.Statement]) -> None:
-        """Adds the statements in order."""
-        self._in_shared_memory |= buffers_in_shared_memory(statements)
+        """Adds the statements of a block in order."""
+        around = self._in_shared_memory
+        self._in_shared_memory = buffers_in_shared_memory(statements)
         for statement in statements:
             self._span = statement.span
             self._statement(statement)
+        self._in_shared_memory = around
 
     def finish(self) -> None:
         """Ends the function: an index that is used in indices alone is no number."""

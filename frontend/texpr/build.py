@@ -45,20 +45,15 @@ from mugraph.texpr.scope import (
 )
 
 
-def build_module(
-    text: str, name: str, sizes: Mapping[str, int], *, of_call: bool = False
-) -> ModuleOp:
+def build_module(text: str, name: str, sizes: Mapping[str, int]) -> ModuleOp:
     """The module that a `.te` text describes; it is not checked for races yet.
 
     ``name`` is the file's: statements outside functions become a function called after it.
-    ``sizes`` are values of named sizes, which come before those in the text; with ``of_call`` those
-    that a call says, by the text, are left to the call.  Raises ``ParseError``
-    at the place of an error, and ``UserError`` for a size that the text does not have.
+    ``sizes`` are values of named sizes, which come before those in the text; open sizes without a
+    value have their first one.  Raises ``ParseError`` at the place of an error, and ``UserError``
+    for a size that the text does not have.
     """
     file = parse_text(text, name)
-    if of_call:
-        said = {size.name for size in file.sizes if size.is_of_call}
-        sizes = {size: value for size, value in sizes.items() if size not in said}
     module = _ModuleBuilder(file, name, sizes).build()
     if not (file.functions or file.body):
         raise UserError(f"{name} has no function and no statement.")

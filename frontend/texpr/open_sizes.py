@@ -1,12 +1,13 @@
-"""Open sizes of `.te` text: what they may be, and the values that an estimate chooses."""
+"""Open sizes of `.te` text: what they may be, and what programs take with them by estimate."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyException
 
@@ -16,11 +17,10 @@ from mugraph.passes.texpr.estimates import estimate_kernels
 from mugraph.texpr.build import build_module
 from mugraph.texpr.parser import parse_text
 
-MOST_ESTIMATED = 48
-"""Combinations of open sizes that are estimated where a program is read; of more as many, drawn."""
 SEED = 24
-_REFUSALS = (ParseError, PassFailedException, UserError, VerifyException)
+REFUSALS = (ParseError, PassFailedException, UserError, VerifyException)
 
+T = TypeVar("T")
 Values = Mapping[str, Sequence[int]]
 Combination = tuple[tuple[str, int], ...]
 
@@ -75,21 +75,15 @@ def estimate_sizes(
     return SizesEstimate(chosen, estimate_kernels(module, arch))
 
 
-def choose_sizes(
-    text: str, name: str, sizes: Mapping[str, int], values: Values, arch: str
-) -> dict[str, int]:
-    """The values of open sizes with which a program takes the least by estimate.
-
-    Values with which it is no program of kernels are left out; with all of them what the first ones
-    raise is raised.
-    """
+def in_order(
+    candidates: Iterable[T], estimate: Callable[[T], SizesEstimate]
+) -> tuple[list[SizesEstimate], list[tuple[T, Exception]]]:
+    """The estimates, the least first; and candidates that are no programs of kernels, and why."""
     found: list[SizesEstimate] = []
-    problems: list[Exception] = []
-    for one in combinations(values, MOST_ESTIMATED):
+    refused: list[tuple[T, Exception]] = []
+    for one in candidates:
         try:
-            found.append(estimate_sizes(text, name, sizes, one, arch))
-        except _REFUSALS as problem:
-            problems.append(problem)
-    if not found:
-        raise problems[0]
-    return dict(min(found, key=lambda each: each.microseconds).sizes)
+            found.append(estimate(one))
+        except REFUSALS as problem:
+            refused.append((one, problem))
+    return sorted(found, key=lambda each: each.microseconds), refused

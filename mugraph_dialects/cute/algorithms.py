@@ -24,14 +24,13 @@ from mugraph.dialects.cute.machines import current_machine
 from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
-from mugraph.dialects.cute.tiled import TiledMma
 from mugraph.dialects.cute.tma import TmaCopy
 
 
 class Product(NamedTuple):
-    """A product of fragments ``(V,M,K)``, ``(V,N,K)`` and ``(V,M,N)``, and who computes it."""
+    """A product of fragments ``(V,M,K)``, ``(V,N,K)`` and ``(V,M,N)``, and its instruction."""
 
-    mma: TiledMma | None
+    atom: MmaAtom | None
     a: Tensor
     b: Tensor
     c: Tensor
@@ -144,8 +143,8 @@ def gemm(*arguments: Any) -> None:
     """``gemm(A, B, C)`` or ``gemm(mma, A, B, C)``: ``C(m,n) += A(m,k) * B(n,k)``.
 
     A is (M,K), B is (N,K), C is (M,N).  With a mode V in front, (V,M,K), (V,N,K) and (V,M,N): the
-    values of one instruction of a thread where ``mma`` is given (a :class:`TiledMma`, an atom or
-    its name); else a batch.  A and B may lack K, for an outer product.  The modes may be nested:
+    values of one instruction of a thread where ``mma`` is given (a tiled MMA, an atom or its
+    name); else a batch.  A and B may lack K, for an outer product.  The modes may be nested:
     contractions (GETT) and convolutions are layouts of A, B and C.
     With four tensors, ``gemm(mma, D, A, B, C)``, D becomes C plus the product.
     Raises LayoutError if ranks or sizes do not fit, naming the mode.
@@ -157,22 +156,27 @@ def gemm(*arguments: Any) -> None:
         if result is not tensors[2]:
             copy(tensors[2], result)
         tensors[2] = result
-    mma = _tiled(instruction)
+    atom = _mma_atom(instruction)
     if all(one.rank == tensors[2].rank - 1 for one in tensors[:2]):
         tensors = [*(one.apply(_with_mode_of_one) for one in tensors[:2]), tensors[2]]
-    _check(mma, *tensors)
-    _machine().multiply(Product(mma, *(_with_values(one) for one in tensors)))
+    _check(atom, *tensors)
+    _machine().multiply(Product(atom, *(_with_values(one) for one in tensors)))
 
 
-def _tiled(instruction: Any) -> TiledMma | None:
-    if instruction is None or isinstance(instruction, TiledMma):
-        return instruction
-    atom = mma_atom(instruction) if isinstance(instruction, str) else cast("MmaAtom", instruction)
-    return TiledMma(atom)
+def _mma_atom(instruction: Any) -> MmaAtom | None:
+    if isinstance(instruction, str):
+        return mma_atom(instruction)
+    atom = getattr(instruction, "atom", instruction)
+    if atom is not None and not isinstance(atom, MmaAtom):
+        raise LayoutError(f"gemm: {instruction!r} is no instruction that multiplies matrices.")
+    return atom
 
 
-def call_mma(mma: TiledMma | MmaAtom | str, *tensors: Tensor) -> None:
-    """One instruction on a thread's values (V) of A, B and C, or of D, A, B and C."""
+def call_mma(mma: Any, *tensors: Tensor) -> None:
+    """One instruction on a thread's values (V) of A, B and C, or of D, A, B and C.
+
+    ``mma`` is a tiled MMA, an atom or its name.
+    """
     gemm(mma, *(one.apply(_alone) for one in tensors))
 
 
@@ -202,8 +206,8 @@ def _with_mode_of_one(layout: Any, *, first: bool = False) -> Any:
     return make_layout(one, *modes) if first else make_layout(*modes, one)
 
 
-def _check(mma: TiledMma | None, a: Tensor, b: Tensor, c: Tensor) -> None:
-    ranks = (2, 3) if mma is None or mma.atom.is_scalar else (3,)
+def _check(atom: MmaAtom | None, a: Tensor, b: Tensor, c: Tensor) -> None:
+    ranks = (2, 3) if atom is None or atom.is_scalar else (3,)
     for name, tensor in (("A", a), ("B", b), ("C", c)):
         if tensor.rank not in ranks or tensor.rank != c.rank or not is_tuple(tensor.layout.shape):
             wanted = c.rank if c.rank in ranks else " or ".join(map(str, ranks))
@@ -220,7 +224,7 @@ def _check(mma: TiledMma | None, a: Tensor, b: Tensor, c: Tensor) -> None:
         ("N", "B", first, "C", first + 1),
         ("K", "A", first + 1, "B", first + 1),
     ]
-    if c.rank == 3 and (mma is None or mma.atom.is_scalar):
+    if c.rank == 3 and (atom is None or atom.is_scalar):
         pairs += [("V", "A", 0, "C", 0), ("V", "B", 0, "C", 0)]
     for mode, one, at, other, place in pairs:
         left, right = extents[one][at], extents[other][place]
@@ -228,12 +232,12 @@ def _check(mma: TiledMma | None, a: Tensor, b: Tensor, c: Tensor) -> None:
             raise LayoutError(
                 f"gemm: the mode {mode} has {left} elements in {one} and {right} in {other}."
             )
-    if mma is None or mma.atom.is_scalar:
+    if atom is None or atom.is_scalar:
         return
     for name in "ABC":
-        values = mma.atom.layout(name)[1].size()
+        values = atom.layout(name)[1].size()
         if extents[name][0] != values:
             raise LayoutError(
-                f"gemm: {mma.atom.name} takes {values} values of {name} from each thread; the "
+                f"gemm: {atom.name} takes {values} values of {name} from each thread; the "
                 f"first mode has {extents[name][0]}."
             )

@@ -49,10 +49,10 @@ class NumpyMachine(NumpyRegisters):
 
     def multiply(self, product: Any) -> None:
         """Products by single threads, or by the threads of an instruction together."""
-        if product.mma is None or product.mma.atom.is_scalar:
+        if product.atom is None or product.atom.is_scalar:
             _multiply_alone(product.a, product.b, product.c)
         else:
-            _multiply_together(product.mma, product.a, product.b, product.c)
+            _multiply_together(product.atom, product.a, product.b, product.c)
 
 
 def _has_places(tensor: Any) -> bool:
@@ -161,21 +161,14 @@ def _copy_across(atom: Any, source: Any, target: Any) -> None:
     target.engine.scatter(places, written.reshape(threads, -1))
 
 
-def _multiply_together(mma: Any, a: Any, b: Any, c: Any) -> None:
+def _multiply_together(atom: Any, a: Any, b: Any, c: Any) -> None:
     """Products of tiles that the threads of an instruction hold together, summed up in its type."""
     import numpy
 
-    atom = mma.atom
     places = c.places()
     parts = [a.engine.gather(a.places()), b.engine.gather(b.places()), c.engine.gather(places)]
     lanes = getattr(c.engine, "lanes", None)
     threads = max(_threads(*parts, places), 1 if lanes is None else lanes.count)
-    grid = mma.thr_layout_vmnk
-    if threads % grid.size() and threads % atom.threads:
-        raise LayoutError(
-            f"{atom.name} is an instruction of {atom.threads} threads together; there are "
-            f"{threads}: give the views of all threads of a block."
-        )
     who = _threads_of(atom.thr_id, threads, atom.name)
     m, n, k = atom.shape_mnk
     # Sums of integers are exact in their type, those of narrow floats in f32.

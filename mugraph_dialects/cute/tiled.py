@@ -19,6 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 from mugraph.dialects.cute.algebra import coalesce, composition
+from mugraph.dialects.cute.algorithms import call_mma
 from mugraph.dialects.cute.atoms.copy import CopyAtom, copy_atom
 from mugraph.dialects.cute.atoms.mma import MmaAtom, mma_atom
 from mugraph.dialects.cute.errors import LayoutError
@@ -194,11 +195,10 @@ class TiledMma(_Fragments, Shown):
 
     def call(self, *tensors: Tensor) -> None:
         """``call(A, B, C)`` or ``call(D, A, B, C)``: one instruction on a thread's values (V)."""
-        from mugraph.dialects.cute.algorithms import call_mma
-
         call_mma(self, *tensors)
 
     def _partition_shape(self, operand: str, shape: IntTuple) -> IntTuple:
+        """The shape of a thread's part of an operand of so many rows and columns."""
         return self.get_slice(0).partition(operand, make_counting_tensor(Layout(shape))).shape
 
     partition_shape_A = partialmethod(_partition_shape, "A")  # noqa: N815

@@ -1,4 +1,4 @@
-"""What a kernel takes whose loops are dealt to threads already, by what one of its blocks does."""
+"""The time of a mapped kernel by estimate, from what one of its blocks does."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SHARED_LATENCY = 30.0
 """Cycles from a barrier to what threads read behind it of shared memory."""
 
 LOAD_NS, PRODUCT_WARPS = 300.0, 2
-"""From a load of device memory to its elements; warps whose ``mma`` keep a scheduler's tensor cores
-busy.
+"""Nanoseconds from a load of device memory to its elements; how many warps of a scheduler keep its
+tensor cores busy by ``mma``.
 
-Fitted to 77 times of `.te` programs on an H200 (``benchmarks/results/texpr_sizes_h200.md``).
+Fitted to the 71 times of `.te` programs on an H200 of ``benchmarks/results/texpr_sizes_h200.md``.
 """
 
 

@@ -111,6 +111,8 @@ def _moves_by_one(touch: te.Touch, loop: te.SeqOp) -> bool:
     by_number = len(touch.expressions) != len(shape)
     if by_number and tuple(strides) != tuple(row_major_strides(shape)):
         return False
+    if not by_number and shape[-1] < width:  # vectors lie along the last dimension
+        return False
     layout = layout_of(type_)
     if isinstance(layout, ComposedLayout) and width > 1 << layout.swizzle.base:
         return False

@@ -19,6 +19,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
+import mugraph
 from mugraph import cute
 from mugraph.cute import _
 from mugraph.dialects.te import BarrierOp, KernelOp, WaitOp
@@ -657,6 +658,22 @@ def test_conditions_on_elements() -> None:
     assert isinstance(function, FuncOp)
     (found,) = run_texpr(function, [a, mask]).outputs.values()
     np.testing.assert_array_equal(found, expected)
+
+
+@cute.kernel(results=["b"])
+def _sum_of_two(a, b):
+    thread, _y, _z = cute.arch.thread_idx()
+    row, column = thread // 7, thread % 7
+    b[0, row, column, 0] = a[0, 0, row, column, 0] + a[0, 1, row, column, 0]
+
+
+def test_a_call_takes_the_arrays_that_a_kernel_was_bound_to() -> None:
+    """Whatever order extents of 1 have in the kernel's buffers."""
+    a = np.random.default_rng(0).standard_normal((1, 2, 7, 7, 1)).astype(np.float32)
+    b = np.empty((1, 7, 7, 1), np.float32)
+    call = mugraph.compile(_sum_of_two(a, b).launch(grid=(1,), block=(49,)).trace(), arch="cpu")
+    assert call(a, out=b) is b
+    np.testing.assert_array_equal(b, a[:, 0] + a[:, 1])
 
 
 def test_what_others_wait_for_is_not_under_a_condition_on_elements() -> None:

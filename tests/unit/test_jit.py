@@ -125,6 +125,18 @@ def test_outputs_go_where_they_are_wanted() -> None:
         kernel(x, y, out=np.zeros((4, 8), np.float16))
 
 
+def test_extents_of_1_may_stand_elsewhere() -> None:
+    kernel = mugraph.compile(scaled_sum(), arch="cpu")
+    x, y = arrays((4, 8), (4, 8))
+    out = np.zeros((1, 8, 1, 4), np.float16).T
+    assert kernel(x.reshape(4, 1, 8, 1), y[None], out=out) is out
+    assert np.array_equal(out[:, 0, :, 0], kernel(x, y))
+    with pytest.raises(ArgumentError, match=r"input 0 .* has shape 8x1x4, expected 4x8"):
+        kernel(x.reshape(8, 1, 4), y)
+    with pytest.raises(ArgumentError, match=r"input 0 .* has strides \(1, 0, 4\), expected"):
+        kernel(np.asfortranarray(x)[:, None], y)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

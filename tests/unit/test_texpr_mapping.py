@@ -315,6 +315,32 @@ def test_lowered_examples_compute_the_same(name: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
+def test_columns_of_one_element_are_not_accessed_as_vectors() -> None:
+    """They are neighbours in memory, but not along the last dimension, as vectors are."""
+    text = """
+    fn f(x: f32[1, 64]): f32[1, 64] {
+        par 1 |b| {
+            new w: f32[64, 1]
+            new v: f32[1, 64]
+            par 1 g { par 64 j { w[j, g] = 1.0 v[g, j] = x[g, j] } }
+            par 1 |g| {
+                new s: f32
+                s = 1.0
+                par 64 j { v[g, j] = v[g, j] + s }
+                par 64 j { w[j, g] = v[g, j] }
+            }
+            par 1 g { par 64 j { result[g, j] = w[j, g] } }
+        }
+    }
+    """
+    module = read_texpr(text, "f.te", {})
+    TeLowerPass().apply(Context(), module)
+    x = np.arange(64, dtype=np.float32)[None]
+    function = cast(FuncOp, module.body.block.first_op)
+    (result,) = run_texpr(function, [x]).outputs.values()
+    np.testing.assert_array_equal(result, x + 1)
+
+
 def test_reductions_into_two_elements_stay_apart() -> None:
     text = """
     fn f(x: f32[64]): f32[2] {
@@ -335,6 +361,31 @@ def test_reductions_into_two_elements_stay_apart() -> None:
     function = cast(FuncOp, module.body.block.first_op)
     (result,) = run_texpr(function, [np.ones(64, np.float32)]).outputs.values()
     assert result.tolist() == [64, 128]
+
+
+@pytest.mark.parametrize(("rows", "threads"), [(40, ""), (9, " #thread"), (3, " #thread")])
+def test_a_number_that_a_thread_makes_is_reduced_by_it_alone(rows: int, threads: str) -> None:
+    """More rows than warps: a thread runs all of a row's loops, and reduces in two ways."""
+    text = f"""
+    fn f(x: f32[{rows}, 32]): f32[{rows}] {{
+        par 1 b #grid {{
+            par {rows} |i| #block {{
+                new s: f32
+                s = 0.0
+                par 32 j{threads} {{ red s += x[i, j] }}
+                par 32 j{threads} {{ red s max= 2.0 * x[i, j] }}
+                result[i] = s
+            }}
+        }}
+    }}
+    """
+    module = read_texpr(text, "f.te", {})
+    TeLowerPass().apply(Context(), module)
+    assert not any(isinstance(op, AllReduceOp) for op in module.walk())
+    function = cast(FuncOp, module.body.block.first_op)
+    x = np.random.default_rng(0).integers(-9, 10, (rows, 32)).astype(np.float32)
+    (result,) = run_texpr(function, [x]).outputs.values()
+    np.testing.assert_array_equal(result, np.maximum(x.sum(axis=1), 2 * x.max(axis=1)))
 
 
 @pytest.mark.parametrize(

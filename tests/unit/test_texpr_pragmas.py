@@ -146,6 +146,31 @@ def test_loops_in_front_of_one_in_a_block_run_over_blocks() -> None:
     assert "dim3(8)" in kernels[0]
 
 
+def test_a_buffer_is_in_shared_memory_where_tma_copies_it_and_not_its_namesake() -> None:
+    text = """fn f(x: f16[64, 64], y: f16[64]): f16[64] {
+        par 1 b {
+            new t: f16[64, 64]
+            new full: mbarrier[1] #arrivals(1)
+            fully par 32 |lane| #align(32) {
+                if lane == 0 {
+                    mbarrier.arrive(full[0], 8192)
+                    tma.load(x[0 : 64, 0 : 64], t[0 : 64, 0 : 64], full[0])
+                }
+                mbarrier.wait(full[0], 0)
+                result[lane] = t[lane, 0]
+            }
+        }
+        par 32 i { new t: f16 t = y[i] result[32 + i] = t }
+    }"""
+    module = read_texpr(text, "f", {})
+    spaces = [
+        op.result.type.memory_space
+        for op in module.walk()
+        if isinstance(op, NewOp) and op.result.name_hint == "t"
+    ]
+    assert spaces == [Space.SHARED, None]
+
+
 TRANSPOSE = """fn f(x: f32[32, 32]): f32[32, 32] {
     par 1 b #grid {
         new t: f32[32, 32]

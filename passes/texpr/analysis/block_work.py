@@ -28,9 +28,9 @@ from mugraph.passes.texpr.analysis.numbers import is_number
 IntArray = npt.NDArray[np.int64]
 
 UNROLLED = 4
-"""Iterations of a loop whose loads nvcc begins together where it is not written out."""
+"""Iterations of a rolled loop whose loads nvcc issues together."""
 _FREE = (te.ViewOp, te.ApplyOp)
-"""What is no instruction: registers and addresses."""
+"""What takes no instruction: reads of registers, and addresses."""
 _MMA = re.compile(r"mma\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.row\.col\.\w+\.(\w+)")
 
 
@@ -96,7 +96,7 @@ class _Counter:
         points, times = found
         rows = self._of_a_warp(addresses_at(access, points))
         width = min(math.prod(access.box) * size, VECTOR_BYTES)
-        if isinstance(op, te.CopyAsyncOp):
+        if isinstance(op, te.AsyncCopy):
             side = next(one for one in accesses if one.op is op and one is not access)
             self._move(access, rows, width, times, self._of_a_warp(addresses_at(side, points)))
             return

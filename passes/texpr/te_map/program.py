@@ -191,10 +191,7 @@ class Program:
             return
         band = band_at(loop)
         mapping = self.mappings[loop]
-        reds = [
-            op for op in band.body.walk() if isinstance(op, te.RedOp) and op.buffer in self.scalars
-        ]
-        partials = before_band(reds, InsertPoint.before(loop))
+        partials = before_band(self._reductions(loop), InsertPoint.before(loop))
         step = band_step(band, mapping, self.thread, [None] * len(band.extents), self.warps)
         Rewriter.insert_op(step, InsertPoint.before(loop))
         Rewriter.erase_op(loop, safe_erase=False)
@@ -232,12 +229,7 @@ class Program:
             loop.variable.replace_all_uses_with(index.result)
             indices.append(index.result)
         # A number of the whole block gets the parts of all lanes when all warps are done.
-        reds = [
-            op
-            for op in first.walk()
-            if isinstance(op, te.RedOp) and op.buffer in self.scalars and _is_outside(op, first)
-        ]
-        partials = before_band(reds, before)
+        partials = before_band(self._reductions(first), before)
         warps = Warps(self.thread, tuple(indices), tuple(extents), total)
         program = Program(lane.result, WARP, warps, self.scalars, self.mappings)
         if band.is_of_lanes:
@@ -255,11 +247,15 @@ class Program:
         after_band(partials, before)
         Rewriter.erase_op(first, safe_erase=False)
 
-
-def _is_outside(op: te.RedOp, loop: te.ParOp) -> bool:
-    """Whether a reduction is into a number from outside of a loop."""
-    owner = op.buffer.owner
-    return not isinstance(owner, Operation) or not loop.is_ancestor(owner)
+    def _reductions(self, loop: te.ParOp) -> list[te.RedOp]:
+        """The reductions in a loop into numbers from outside of it, which its iterations share."""
+        return [
+            op
+            for op in loop.walk()
+            if isinstance(op, te.RedOp)
+            and op.buffer in self.scalars
+            and not loop.is_ancestor(op.buffer.owner)
+        ]
 
 
 def _lane_bands(band: Band) -> list[Band]:

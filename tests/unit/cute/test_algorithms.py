@@ -207,6 +207,8 @@ def test_gemm_says_what_an_instruction_needs() -> None:
         gemm(mma, a, b, c)
     with pytest.raises(LayoutError, match="gemm takes 3 tensors, perhaps behind an instruction"):
         gemm(mma, a, b)
+    with pytest.raises(LayoutError, match=r"no instruction that multiplies matrices"):
+        gemm(make_tiled_copy("UniversalCopy_U16", 16, Layout(4), Layout(1)), a, b, c)
 
 
 # --- copies across threads ---

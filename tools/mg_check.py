@@ -121,7 +121,7 @@ def _evidence(text: str) -> list[str]:
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
     return int(text)
 

@@ -54,6 +54,21 @@ def _chosen_indices(options: argparse.Namespace, count: int) -> list[int | None]
         raise ToolError(f"--index is {options.index!r}; expected a number or 'all'.") from None
 
 
+def _mugraphs(name: str, context: Context) -> ModuleOp:
+    """The module in a file; ``ToolError`` if it is a tensor expression."""
+    from mugraph.dialects import te
+    from mugraph.dialects.functions import mugraphs_of
+
+    if not name.endswith(".te"):
+        module = read_module(name, context)
+        if not any(te.is_texpr(function) for function in mugraphs_of(module)):
+            return module
+    raise ToolError(
+        f"{name} is a tensor expression; mg-check compares µGraphs. mg-run --check compares a "
+        "tensor expression with its evaluation in float64."
+    )
+
+
 def _subjects(options: argparse.Namespace, context: Context) -> list[tuple[str, ModuleOp]]:
     """The modules to check, each with how to call it; and the module of the reference last."""
     if options.of_file is None:
@@ -62,7 +77,7 @@ def _subjects(options: argparse.Namespace, context: Context) -> list[tuple[str, 
                 "give two files to compare, or --of-file GRAPHS.json --against REFERENCE.mlir."
             )
         names = list(options.files)
-        modules = [(name, read_module(name, context)) for name in names]
+        modules = [(name, _mugraphs(name, context)) for name in names]
     else:
         if options.files or options.against is None:
             raise ToolError("--of-file needs --against REFERENCE.mlir, and no other file.")
@@ -81,7 +96,7 @@ def _subjects(options: argparse.Namespace, context: Context) -> list[tuple[str, 
                 symbol=symbol,
             )
             modules.append((f"graph {index or 0}", module))
-        modules.append((options.against, read_module(options.against, context)))
+        modules.append((options.against, _mugraphs(options.against, context)))
     if options.sum_to_dimx == "contiguous":
         for _, module in modules[:-1]:
             read_sums_as_contiguous(module)
@@ -121,7 +136,7 @@ def _evidence(text: str) -> list[str]:
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
     return int(text)
 

@@ -163,7 +163,7 @@ def _run_by_address(
 
 
 def _order(text: str) -> str | int:
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isdecimal() else text
 
 
 def _scales(text: str) -> list[float]:
@@ -177,7 +177,7 @@ def _scales(text: str) -> list[float]:
 
 
 def _seed(text: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no seed; expected an integer of at least 0")
     return int(text)
 

@@ -70,7 +70,7 @@ def parse_sizes(texts: Sequence[str], least: int = 1) -> dict[str, int]:
         if not part:
             continue
         name, _, value = part.partition("=")
-        if not (name.isidentifier() and value.isdigit() and int(value) >= least):
+        if not (name.isidentifier() and value.isdecimal() and int(value) >= least):
             raise UserError(f"--size {part} gives no size; write --size M=64,N=32.")
         sizes[name] = int(value)
     return sizes

@@ -92,11 +92,9 @@ class _ModuleBuilder:
     def _sizes(self, given: Mapping[str, int]) -> dict[str, Binding]:
         used = {node.name for node in syntax.nodes_of(self._file) if isinstance(node, syntax.Name)}
         declared = {size.name for size in self._file.sizes}
-        for name, value in given.items():
+        for name in given:
             if name not in used | declared:
-                raise UserError(
-                    f"{self._name} has no size {name}; leave out --size {name}={value}."
-                )
+                raise UserError(f"{self._name} has no size {name}; leave it out.")
         sizes: dict[str, Binding] = {name: SizeBinding(value) for name, value in given.items()}
         for size in self._file.sizes:
             if size.name in given:

@@ -126,7 +126,9 @@ class _Parser:
             case syntax.Number(value=int(number)) if number > 0:
                 return number
             case _:
-                self._fail("a size may be one of several whole numbers, 64 | 128", value.span)
+                self._fail(
+                    "a size may be one of several whole numbers above 0, 64 | 128", value.span
+                )
 
     def _function(self) -> syntax.Function:
         start = self._take()

@@ -133,8 +133,10 @@ def tried_values(texts: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, values = text.partition("=")
-        numbers = [int(one) for one in values.split(",") if one.isdigit() and int(one) > 0]
-        if not name.isidentifier() or len(numbers) != len(values.split(",")) or name in found:
+        numbers = [int(one) for one in values.split(",") if one.isdecimal() and int(one) > 0]
+        if name in found:
+            raise UserError(f"--try gives {name} twice; give all its values at once.")
+        if not name.isidentifier() or len(numbers) != len(values.split(",")):
             raise UserError(f"--try {text} gives no sizes; write --try TM=64,128 for each of them.")
         found[name] = tuple(dict.fromkeys(numbers))
     return found

@@ -14,6 +14,7 @@ one.  Between them stand any operators of the loop body, so that a recurrence ne
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from xdsl.dialects.builtin import Float32Type, FloatAttr, f32
 from xdsl.ir import Attribute, SSAValue
@@ -153,15 +154,15 @@ class CarryOp(AccumulatorOp, CarriesState):
         return super().result_bounds(operands)
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """As any accumulator; the last state lies where those before have lain."""
+        """As any accumulator; next states and the last lie as those before have lain."""
         super().add_layout_constraints(problem)
-        for dim in range(len(shape_of(self.state.type))):
+        for value, dim in product((self.input, self.result), range(len(shape_of(self.state.type)))):
             problem.require_any(
                 problem.innermost(self.state, dim).negated(),
-                problem.innermost(self.result, dim),
+                problem.innermost(value, dim),
                 reason=(
                     f"the state {value_label(self.state)}, whose innermost dimension is {dim}, "
-                    f"stays in its place, and {value_label(self.result)} is the last one"
+                    f"stays in its place, and {value_label(value)} is a later one"
                 ),
             )
 

@@ -21,7 +21,7 @@ from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn import CustomizedOp, Kn
 from mugraph.dialects.layout_problem import CostModel, LayoutProblem, Literal, Role, Variable
 from mugraph.dialects.sched import Sched
-from mugraph.dialects.tb import Tb
+from mugraph.dialects.tb import CarryOp, Tb
 from mugraph.dialects.tensor_types import layout_of, strides_of
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.mugraph.insert_copies import InsertCopiesPass
@@ -607,3 +607,30 @@ def test_numbers_cannot_be_shared_after_the_fact() -> None:
     problem.innermost(second, 0)
     with pytest.raises(ValueError, match="already has a number"):
         problem.identify(second, first)
+
+
+CARRIED = """func.func @states(%x: tensor<32x64xf32>) -> tensor<8x64xf32> {
+  %o = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 4 {
+  ^bb0(%dx: tensor<32x64xf32>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 0 : tensor<32x64xf32> -> !tb.stensor<8x64xf32>
+    %s = tb.carried : !tb.stensor<8x64xf32>
+    %n = tb.exp %sx : !tb.stensor<8x64xf32> -> !tb.stensor<8x64xf32>
+    %l = tb.carry %n to %s : (!tb.stensor<8x64xf32>, !tb.stensor<8x64xf32>) -> !tb.stensor<8x64xf32>
+    tb.output %l omap [-1, -1, -1] : !tb.stensor<8x64xf32> -> tensor<8x64xf32>
+  } : (tensor<32x64xf32>) -> tensor<8x64xf32>
+  func.return %o : tensor<8x64xf32>
+}"""
+
+
+@pytest.mark.parametrize("innermost", [0, 1])
+def test_the_next_state_lies_as_the_state_does(innermost: int) -> None:
+    module = parse(CARRIED)
+    (carry,) = (op for op in module.walk() if isinstance(op, CarryOp))
+    problem = build_layout_problem(function_of(module))
+    problem.require_any(problem.innermost(carry.state, 0), reason="the state lies by columns")
+    problem.require_any(problem.innermost(carry.input, innermost), reason="the next one is given")
+    if innermost == 0:
+        solve(problem)
+        return
+    with pytest.raises(UnsatisfiableLayouts):
+        solve(problem)

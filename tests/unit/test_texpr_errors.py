@@ -136,7 +136,7 @@ def test_error(marked: str, message: str) -> None:
 
 
 def test_an_unused_size_of_the_command_line() -> None:
-    with pytest.raises(UserError, match=r"test\.te has no size K; leave out --size K=3"):
+    with pytest.raises(UserError, match=r"test\.te has no size K; leave it out"):
         read_texpr("par 4 i { A[i] = 1.0 }", "test.te", {"K": 3})
 
 

@@ -45,7 +45,7 @@ def test_open_sizes_and_their_combinations() -> None:
 
 @pytest.mark.parametrize("size", ["T = M | 4", "T = 4 | 0", "T = 4 | 2.5"])
 def test_values_of_an_open_size_are_whole_numbers(size: str) -> None:
-    with pytest.raises(ParseError, match=r"one of several whole numbers, 64 \| 128"):
+    with pytest.raises(ParseError, match=r"one of several whole numbers above 0, 64 \| 128"):
         read_texpr(f"size M = 4, {size} par M i {{ y[i] = x[i] }}", "f.te", {})
 
 

@@ -144,6 +144,12 @@ def test_a_check_says_where_types_alone_round_as_far(run: Runner):
             ["--size", "N=4"],
             "--size N=4: @f has no extent of this name; its sizes are in its types.",
         ),
+        (["--size", "N=²"], "--size N=² gives no size; write --size M=64,N=32."),
+        (
+            ["--seed", "²"],
+            "argument --seed: '²' is no seed; expected an integer of at least 0; mg-run --help "
+            "explains the arguments.",
+        ),
         (
             ["--no-such-flag"],
             "unrecognized arguments: --no-such-flag; mg-run --help explains the arguments.",

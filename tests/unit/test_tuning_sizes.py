@@ -103,11 +103,14 @@ def test_generated_files_have_what_the_launcher_calls() -> None:
     assert "static void _execute_mugraph(" in made.source
 
 
-@pytest.mark.parametrize("text", ["TM", "TM=", "TM=a", "TM=0", "TM=64,", "3=4"])
+@pytest.mark.parametrize("text", ["TM", "TM=", "TM=a", "TM=0", "TM=64,", "TM=²", "3=4"])
 def test_no_values(text: str) -> None:
     with pytest.raises(UserError, match="gives no sizes; write --try TM=64,128"):
         tried_values([text])
-    with pytest.raises(UserError, match="gives no sizes"):
+
+
+def test_values_of_a_size_are_given_at_once() -> None:
+    with pytest.raises(UserError, match="--try gives TM twice; give all its values at once"):
         tried_values(["TM=64", "TM=128"])
 
 
@@ -155,7 +158,7 @@ def test_candidates_are_built_in_the_order_of_their_estimates() -> None:
     ("arguments", "sentence"),
     [
         (["f.te"], "say values of its sizes that are to be tried"),
-        (["f.te", "--try", "X=4", "--list"], "f.te has no size X"),
+        (["f.te", "--try", "X=4", "--list"], "f.te has no size X; leave it out."),
         (["f.mlir", "--try", "T=4"], "--size and --try are of sizes of a .te file"),
     ],
 )

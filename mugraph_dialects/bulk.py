@@ -73,6 +73,13 @@ def require_boxes(slicing: Slicing, alignment: int) -> None:
                 f"{dim}, in {split.iterations} tiles of {split.tile}",
                 dim,
             )
+        if slicing.shape[dim] == 1 and split.iterations * math.prod(split.blocks) > 1:
+            raise BulkCopyError(
+                f"its dimension {dim} has one element, so that its tensor map leaves it out, and "
+                "tiles past that element would be read from it",
+                f"do not cut dimension {dim}",
+                dim,
+            )
     if alignment < DEFAULT_ALIGNMENT:
         raise BulkCopyError(
             f"it is aligned to {alignment} bytes, and bulk copies need {DEFAULT_ALIGNMENT}",

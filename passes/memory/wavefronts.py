@@ -110,7 +110,7 @@ def _group_wavefronts(addresses: IntArray, access_bytes: int, lanes: int) -> Int
     row, column = np.nonzero(is_new)
     slots = row * BANKS + words[row, column] % BANKS
     counts = np.bincount(slots, minlength=grouped.shape[0] * BANKS).reshape(-1, BANKS)
-    return counts.max(axis=1).reshape(addresses.shape[0], -1)
+    return counts.max(axis=1).reshape(addresses.shape[0], addresses.shape[1] // lanes)
 
 
 def _words(addresses: IntArray, access_bytes: int) -> IntArray:
@@ -118,7 +118,7 @@ def _words(addresses: IntArray, access_bytes: int) -> IntArray:
     count = max(1, access_bytes // BANK_BYTES)
     words = (addresses // BANK_BYTES)[:, :, None] + np.arange(count)
     words[addresses < 0] = -1
-    return words.reshape(addresses.shape[0], -1)
+    return words.reshape(addresses.shape[0], addresses.shape[1] * count)
 
 
 def store_wavefronts(addresses: IntArray, access_bytes: int) -> IntArray:

@@ -193,7 +193,7 @@ def scheduled_patterns(kernel: sched.KernelOp) -> dict[sched.AllocOp, list[Patte
             pattern = pattern_of(access, layout, executions)
             if pattern is None:
                 patterns[owner] = None
-            else:
+            elif len(pattern.coordinates):  # of some tiles no element exists
                 found.append(pattern)
     return patterns
 

@@ -80,6 +80,28 @@ def build_operator(
     return symbol, module
 
 
+def sizes_of(file: syntax.File, text_name: str, given: Mapping[str, int]) -> dict[str, Binding]:
+    """What the sizes of a file stand for, where some are given; raises as :func:`build_module`."""
+    used = {node.name for node in syntax.nodes_of(file) if isinstance(node, syntax.Name)}
+    declared = {size.name for size in file.sizes}
+    for name in given:
+        if name not in used | declared:
+            raise UserError(f"{text_name} has no size {name}; leave it out.")
+    sizes: dict[str, Binding] = {name: SizeBinding(value) for name, value in given.items()}
+    for size in file.sizes:
+        if size.name in given:
+            continue
+        if size.name in sizes:
+            fail(size, f"the size '{size.name}' is defined already")
+        if size.value is None:
+            fail(size, f"the size {size.name} has no value; give it: --size {size.name}=64")
+        value = constant_of(size.value, sizes, "a size")
+        sizes[size.name] = SizeBinding(value)
+        if size.is_of_call:
+            sizes[size.name] = CallSizeBinding(_extent_of_call(size, value, sizes))
+    return sizes
+
+
 class _ModuleBuilder:
     def __init__(self, file: syntax.File, name: str, sizes: Mapping[str, int]) -> None:
         self._file = file
@@ -87,27 +109,7 @@ class _ModuleBuilder:
         self._functions: dict[str, syntax.Function] = {}
         self._built: dict[str, FuncOp | None] = {}
         self._called: set[str] = set()
-        self._globals = self._sizes(sizes)
-
-    def _sizes(self, given: Mapping[str, int]) -> dict[str, Binding]:
-        used = {node.name for node in syntax.nodes_of(self._file) if isinstance(node, syntax.Name)}
-        declared = {size.name for size in self._file.sizes}
-        for name in given:
-            if name not in used | declared:
-                raise UserError(f"{self._name} has no size {name}; leave it out.")
-        sizes: dict[str, Binding] = {name: SizeBinding(value) for name, value in given.items()}
-        for size in self._file.sizes:
-            if size.name in given:
-                continue
-            if size.name in sizes:
-                fail(size, f"the size '{size.name}' is defined already")
-            if size.value is None:
-                fail(size, f"the size {size.name} has no value; give it: --size {size.name}=64")
-            value = constant_of(size.value, sizes, "a size")
-            sizes[size.name] = SizeBinding(value)
-            if size.is_of_call:
-                sizes[size.name] = CallSizeBinding(_extent_of_call(size, value, sizes))
-        return sizes
+        self._globals = sizes_of(file, name, sizes)
 
     def _name_functions(self) -> None:
         for function in self._file.functions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,8 +14,10 @@ from xdsl.utils.exceptions import ParseError, PassFailedException, VerifyExcepti
 from mugraph.errors import UserError
 from mugraph.passes.costs.mapped_kernels import KernelTime
 from mugraph.passes.texpr.estimates import estimate_kernels
-from mugraph.texpr.build import build_module
+from mugraph.texpr import syntax
+from mugraph.texpr.build import build_module, sizes_of
 from mugraph.texpr.parser import parse_text
+from mugraph.texpr.scope import constant_of, fail
 
 SEED = 24
 REFUSALS = (ParseError, PassFailedException, UserError, VerifyException)
@@ -71,8 +73,38 @@ def estimate_sizes(
 
     Raises what reading and mapping raise.
     """
-    module = build_module(text, name, {**sizes, **dict(chosen)})
+    values = {**sizes, **dict(chosen)}
+    require_whole_quotients(parse_text(text, name), name, values, {size for size, _ in chosen})
+    module = build_module(text, name, values)
     return SizesEstimate(chosen, estimate_kernels(module, arch))
+
+
+def require_whole_quotients(
+    file: syntax.File, name: str, sizes: Mapping[str, int], chosen: Set[str]
+) -> None:
+    """Raises ``ParseError`` where a size is divided by a chosen one that does not divide it.
+
+    ``M / TM`` rounds down, so that loops of so many steps would leave out what is left over.  What
+    the chosen size stands in itself is rounded as the text wants it, ``(M + TM - 1) / TM``.
+    """
+    known = sizes_of(file, name, sizes)
+    for node in syntax.nodes_of(file):
+        if not isinstance(node, syntax.Binary) or node.operator != "/":
+            continue
+        divisors = _names_in(node.right) & chosen
+        if not divisors or _names_in(node.left) & divisors:
+            continue
+        try:
+            whole = constant_of(node.left, known, "what is divided")
+            divisor = constant_of(node.right, known, "a divisor")
+        except ParseError:  # it is not made of sizes alone
+            continue
+        if whole % divisor:
+            fail(node, f"{whole} is no multiple of {divisor}, so that some is left over")
+
+
+def _names_in(expression: syntax.Expression) -> set[str]:
+    return {node.name for node in syntax.nodes_of(expression) if isinstance(node, syntax.Name)}
 
 
 def in_order(

@@ -49,6 +49,20 @@ def test_values_of_an_open_size_are_whole_numbers(size: str) -> None:
         read_texpr(f"size M = 4, {size} par M i {{ y[i] = x[i] }}", "f.te", {})
 
 
+def test_values_that_would_leave_something_over_are_left_out() -> None:
+    """`M / T` rounds down: blocks of 64 would compute 64 of 96 elements."""
+    text = COPY.replace("M = 16777216, T = 32 | 1024", "M = 96, T = 64 | 32")
+    assert choose_sizes(text, "f.te", {}, {"T": (64, 32)}, "h200") == {"T": 32}
+    with pytest.raises(ParseError, match="96 is no multiple of 64, so that some is left over"):
+        read_texpr(text.replace("| 32", "| 40"), "f.te", {})
+    # A quotient that is rounded up on purpose is taken as it is.
+    up = text.replace("par M / T b", "par (M + T - 1) / T b").replace(
+        "{ result[b * T + i] = x[b * T + i] }",
+        "{ if b * T + i < M { result[b * T + i] = x[b * T + i] } }",
+    )
+    assert choose_sizes(up, "f.te", {}, {"T": (64,)}, "h200") == {"T": 64}
+
+
 def test_a_program_is_read_with_the_values_of_the_least_estimate() -> None:
     """A block of one warp for each 32 elements waits for memory alone."""
     times = {

@@ -42,6 +42,7 @@ from mugraph.texpr.scope import (
     SizeBinding,
     constant_of,
     fail,
+    size_given,
 )
 
 
@@ -94,7 +95,7 @@ def sizes_of(file: syntax.File, text_name: str, given: Mapping[str, int]) -> dic
         if size.name in sizes:
             fail(size, f"the size '{size.name}' is defined already")
         if size.value is None:
-            fail(size, f"the size {size.name} has no value; give it: --size {size.name}=64")
+            fail(size, f"the size {size.name} has no value; give it: {size_given(size.name)}")
         value = constant_of(size.value, sizes, "a size")
         sizes[size.name] = SizeBinding(value)
         if size.is_of_call:
@@ -148,8 +149,8 @@ class _ModuleBuilder:
             if free and function.name not in self._called:
                 fail(
                     function,
-                    f"the size {free[0]} of {function.name} has no value; give it with --size "
-                    f"{free[0]}=64, or write 'size {free[0]} = 64'",
+                    f"the size {free[0]} of {function.name} has no value; give it with "
+                    f"{size_given(free[0])}, or write 'size {free[0]} = 64'",
                 )
         operations = [operation for operation in self._built.values() if operation is not None]
         # A function that is called comes before those that call it; the entry stays in front.

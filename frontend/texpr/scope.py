@@ -75,11 +75,16 @@ def fail(node: syntax.Node | Span[str], message: str) -> NoReturn:
     raise ParseError(node.span if isinstance(node, syntax.Node) else node, message)
 
 
+def size_given(name: str) -> str:
+    """How a user gives a size its value, to the tools and in Python."""
+    return f"--size {name}=64 (in Python sizes={{'{name}': 64}})"
+
+
 def lookup(node: syntax.Node, name: str, bindings: Bindings) -> Binding:
     """What a name stands for."""
     binding = bindings.get(name)
     if binding is None:
-        hint = f"; give its value with --size {name}=64, or write 'size {name} = 64'"
+        hint = f"; give its value with {size_given(name)}, or write 'size {name} = 64'"
         fail(node, f"'{name}' is not defined{hint if name.isupper() else ''}")
     return binding
 

@@ -33,7 +33,10 @@ CASES = [
     ("par 4 i { A[i] = «1e999» }", "no type has so large a number; infinity is 'inf'"),
     ("par 4 i { if i < 2 { } «else» { } }", "there is no 'else'; write another 'if' with the"),
     ("par «0» i { }", "the extent of a loop is at least 1, not 0"),
-    ("par «N» i { }", "'N' is not defined; give its value with --size N=64"),
+    (
+        "par «N» i { }",
+        "'N' is not defined; give its value with --size N=64 (in Python sizes={'N': 64}), or",
+    ),
     ("par 4 i { A[«j»] = 1.0 }", "'j' is not defined"),
     ("par 4 i { A[«i * i»] = 1.0 }", "a product of two variables is not quasi-affine"),
     ("par 4 i { A[i / «0»] = 1.0 }", "the divisor of an index must be a positive constant"),

@@ -65,7 +65,7 @@ class _Counter:
         self.device_bytes = self.turns = 0.0
         self.waits: dict[Block | Operation, float] = {}
         """Of the steps in each block of the program for what they load; of each wait for copies."""
-        self._times: dict[Block, tuple[float, float]] = {}
+        self._times: dict[Block, float] = {}
 
     def work(self) -> BlockWork:
         """Counts all accesses and operators of the kernel."""
@@ -88,7 +88,7 @@ class _Counter:
         size = element_bytes_of(access.type)
         if isinstance(op, te.BulkCopyOp):
             if _is_in_device_memory(access):
-                self.device_bytes += self._times_of(op)[0] * math.prod(op.extents) * size
+                self.device_bytes += self._times_of(op) * math.prod(op.extents) * size
             return
         found = points_of(access.domain, self.kernel)
         if found is None or isinstance(op, te.WarpgroupMmaOp):
@@ -156,48 +156,47 @@ class _Counter:
     def _operator(self, op: Operation) -> None:
         match op:
             case te.StepOp():
-                self.turns += self._times_of(op)[0] / self.warps
+                self.turns += self._times_of(op) / self.warps
             case te.WaitOp():
-                turns = self._times_of(op)[0] / self.warps
+                turns = self._times_of(op) / self.warps
                 self.waits[op] = turns / (op.in_flight.value.data + 1)
             case te.AsmOp() if found := _MMA.match(op.text.data):
                 *extents, element = found.groups()
                 rate = self.target.macs_a_cycle[MMA][element]
                 macs = math.prod(map(int, extents))
-                self.instructions += self._times_of(op)[0]
-                self.product_cycles += self._times_of(op)[0] * macs / rate
+                self.instructions += self._times_of(op)
+                self.product_cycles += self._times_of(op) * macs / rate
             case te.WarpgroupMmaOp():
                 atom = mma_atom(op.atom.data)
                 rate = self.target.macs_a_cycle[WGMMA][atom.a_type]
-                groups = self._times_of(op)[0] * WARP / GROUP_THREADS
+                groups = self._times_of(op) * WARP / GROUP_THREADS
                 self.product_cycles += groups * math.prod(atom.shape_mnk) / rate
             case _ if is_number(op) and not isinstance(op, _FREE) and not _is_fused(op):
-                self.instructions += self._times_of(op)[0]
+                self.instructions += self._times_of(op)
             case _:
                 pass
 
-    def _times_of(self, op: Operation) -> tuple[float, float]:
-        """How many instructions all warps have of an operator, and how many threads come to it."""
+    def _times_of(self, op: Operation) -> float:
+        """How many instructions all warps have of an operator."""
         block = op.parent_block()
         assert block is not None
         if block not in self._times:
             self._times[block] = self._count(op)
         return self._times[block]
 
-    def _count(self, op: Operation) -> tuple[float, float]:
+    def _count(self, op: Operation) -> float:
         domain = domain_of(op)
         found = points_of(domain, self.kernel)
         if found is None:
             inside = [one for one in domain.loops if one not in (self.kernel, self.kernel.threads)]
-            turns = float(math.prod(one.iterations for one in inside))
-            return turns * self.warps, turns * self.threads
+            return float(math.prod(one.iterations for one in inside)) * self.warps
         points, times = found
         count = max(len(one) for one in points.values() if one.ndim)
         holds = np.broadcast_to(all_hold(domain.conditions, points), (count,))
         rows = holds.reshape(-1, self.threads)
         padded = np.pad(rows, ((0, 0), (0, -self.threads % WARP)))
         warps = padded.reshape(len(rows), -1, WARP).any(axis=2)
-        return float(warps.sum()) * times, float(rows.sum()) * times
+        return float(warps.sum()) * times
 
     def _registers(self) -> int:
         """What a thread holds at once: buffers of the block, and those of one of its steps."""

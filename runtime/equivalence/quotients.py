@@ -16,7 +16,6 @@ from mugraph.runtime.equivalence.terms import (
     NormalForm,
     Power,
     Term,
-    indices_of,
 )
 
 
@@ -65,7 +64,7 @@ def shared_factors(form: NormalForm) -> Factors:
         for factor, power in (form.terms[0].factors if form.terms else ())
         if not isinstance(factor, Choice | Below | Exponential)
         and all(
-            _depends_on_none(factor, term) and _power(factor, term) == power for term in form.terms
+            term.sums_over_none_of(factor) and _power(factor, term) == power for term in form.terms
         )
     ]
     exponents = [_exponents(term) for term in form.terms]
@@ -84,7 +83,7 @@ def _exponents(term: Term) -> tuple[Term, ...]:
     return tuple(
         summand
         for factor, _ in term.factors
-        if isinstance(factor, Exponential) and _depends_on_none(factor, term)
+        if isinstance(factor, Exponential) and term.sums_over_none_of(factor)
         for summand in factor.exponent.terms
     )
 
@@ -96,8 +95,3 @@ def without(shared: Factors, form: NormalForm) -> NormalForm:
 
 def _power(factor: Factor, term: Term) -> Fraction:
     return next((power for other, power in term.factors if other == factor), Fraction(0))
-
-
-def _depends_on_none(factor: Factor, term: Term) -> bool:
-    """Whether a factor has none of the variables that the term binds."""
-    return not any(index.coefficient(v) for index in indices_of(factor) for v in term.bound)

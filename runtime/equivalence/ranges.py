@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from mugraph.runtime.equivalence import normal_form as nf
-from mugraph.runtime.equivalence.terms import Below, NormalForm, Term, indices_of
+from mugraph.runtime.equivalence.terms import Below, NormalForm, Term
 
 
 def in_each_range(function: Callable[..., NormalForm], *forms: NormalForm) -> NormalForm:
@@ -36,11 +36,7 @@ def ranges_of(*forms: NormalForm) -> Iterator[tuple[NormalForm, Sequence[NormalF
 def _own_bounds(term: Term) -> list[Below]:
     """The bounds of a term on what it does not sum over."""
     bounds = (factor for factor, _ in term.factors if isinstance(factor, Below))
-    return [
-        limit
-        for limit in bounds
-        if not any(index.coefficient(v) for index in indices_of(limit) for v in term.bound)
-    ]
+    return [limit for limit in bounds if term.sums_over_none_of(limit)]
 
 
 def _assuming(limit: Below, form: NormalForm) -> NormalForm:

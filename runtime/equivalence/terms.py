@@ -127,6 +127,10 @@ class Term:
     bound: tuple[Variable, ...]
     factors: Factors
 
+    def sums_over_none_of(self, factor: Factor) -> bool:
+        """Whether a factor depends on none of the variables that the term binds."""
+        return not any(index.coefficient(v) for index in indices_of(factor) for v in self.bound)
+
     @cached_property
     def shape_key(self) -> Key:
         """What orders terms: all but the coefficient."""

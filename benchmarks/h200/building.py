@@ -21,6 +21,7 @@ from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, sha
 from mugraph.errors import UserError
 from mugraph.passes.schedule.analysis.hazards import PROGRESS_CERTIFICATE
 from mugraph.passes.sequence import verifying
+from mugraph.passes.targets import architecture_named
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.compare import tolerance_for
 from mugraph.runtime.compile import compile_library
@@ -49,6 +50,7 @@ class Task:
     workload: Workload
     variant: Variant
     arch: str
+    """A GPU, such as ``h100``, or an architecture, such as ``sm_90a``."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def prepare(task: Task) -> Prepared | Build:
 def compile_prepared(prepared: Prepared) -> Build:
     """Compiles a task's file; an error becomes a message, the others go on."""
     try:
-        library = compile_library(prepared.source, prepared.task.arch)
+        library = compile_library(prepared.source, architecture_named(prepared.task.arch))
     except Exception as error:
         return _failed(prepared.task, error)
     return replace(prepared.build, library=library)
@@ -146,7 +148,7 @@ def _prepare(task: Task) -> Prepared:
     function = only_function(module)
     interface = interface_of(function)
     _expect_row_major(interface)
-    source = print_single_file(module, interface, Architecture(task.arch))
+    source = print_single_file(module, interface, Architecture(architecture_named(task.arch)))
     kernels = [op for op in module.walk() if isinstance(op, sched.KernelOp)]
     known = Build(
         task,

@@ -154,7 +154,7 @@ def _arguments() -> argparse.ArgumentParser:
         added.add_argument("--only", default="", help="a word of their names: prefill, bf16")
         added.add_argument("--records", type=Path, help="of run: its worst shapes come first")
         added.add_argument("--most", type=int, help="so many of them, at most")
-        added.add_argument("--arch", default="sm_90a")
+        added.add_argument("--arch", default="sm_90a", help="h100; sm_90a is an H200")
         added.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="builds")
         if command is _run:
             added.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")

@@ -31,6 +31,7 @@ from benchmarks.h200.workloads import Workload
 from benchmarks.programs.families import several
 from benchmarks.references import FP32_EXPONENT, LARGEST_EXPONENT
 from mugraph.codegen.c_abi import CTensor
+from mugraph.passes.targets import target_named
 
 SEED = 20261121
 OVERFLOWING = "overflowing inputs: "
@@ -152,7 +153,7 @@ def measured(
     flat = torch.cat([result.reshape(-1) for result in expected])
     total = sum(tensor.bytes for tensor in job.tensors)
     sets = [inputs] + [tuple(map(torch.clone, inputs)) for _ in range(set_count(total) - 1)]
-    floor = floor_microseconds(total, job.workload.flop)
+    floor = floor_microseconds(total, job.workload.flop, target_named(job.facts["arch"]))
     record = Record(job.workload.name, job.facts, total, floor)
     graphs: dict[str, Captured] = {}
     kernels: dict[str, Ours] = {}

@@ -69,6 +69,11 @@ class Shape:
         return self.kind.flop(self.drawn.sizes)
 
     @property
+    def least_flop(self) -> int:
+        """Those that no kernel can leave out."""
+        return self.kind.least_flop(self.drawn.sizes, self.drawn.options)
+
+    @property
     def group(self) -> str:
         """The line of the summary that it counts for."""
         return self.kind.group(self.drawn.sizes)

@@ -66,6 +66,10 @@ class Kind(ABC):
     def flop(self, sizes: Sizes) -> int:
         """Floating-point operations of the matrix products."""
 
+    def least_flop(self, sizes: Sizes, options: Options) -> int:
+        """Those of them that the result depends on."""
+        return self.flop(sizes)
+
     def small(self, sizes: Sizes) -> Sizes:
         """Sizes of the same function that an interpreter goes through in a moment."""
         numbered = enumerate(sizes.items())
@@ -280,6 +284,13 @@ class Attention(Kind):
         """Of both products, without a mask."""
         scores = sizes["matrices"] * sizes["group"] * sizes["queries"] * sizes["keys"]
         return 2 * scores * (sizes["depth"] + sizes["values"])
+
+    def least_flop(self, sizes: Sizes, options: Options) -> int:
+        """Without what a causal mask leaves out: of query i all keys behind the i-th."""
+        if "causal" not in options:
+            return self.flop(sizes)
+        kept = sum(min(query + 1, sizes["keys"]) for query in range(sizes["queries"]))
+        return self.flop(sizes) * kept // (sizes["queries"] * sizes["keys"])
 
     def small(self, sizes: Sizes) -> Sizes:
         """Some matrices of few tokens."""

@@ -67,7 +67,7 @@ def level_of(shape: Shape, options: Options) -> Level:
 def tasks_of(shape: Shape, arch: str, folder: Path, plans: Path | None = None) -> list[Task]:
     """What is built of a shape, whose program is written into a folder: ours, and ours tuned."""
     scales = tuple(each.scale for each in shape.operands)
-    plain = Rewritten(shape.name, partial(written, shape), scales, shape.flop, folder=folder)
+    plain = Rewritten(shape.name, partial(written, shape), scales, shape.least_flop, folder=folder)
     plain.path.write_text(str(shape.module()), encoding="utf-8")
     variants = [Variant(OURS, FUSED)]
     if plans is not None:

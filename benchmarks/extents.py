@@ -187,7 +187,7 @@ class Decode(Program):
     width: int = 128
     largest: int = 32768
     sequences: int = 64
-    buckets: tuple[int, ...] = (1, 2, 4, 16)
+    buckets: tuple[int, ...] = (4, 8, 32, 48)
 
     def drawn(self, chance: random.Random) -> Size:
         """Any magnitude alike."""

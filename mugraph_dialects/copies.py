@@ -90,7 +90,8 @@ def copy_vector(copy: TileCopy) -> int:
         PartitionedOperand(copy.tile, copy.strides, copy.element_bytes),
         PartitionedOperand(copy.tile, copy.tile_strides, copy.element_bytes),
     )
-    starts: Sequence[int] = (*copy.block_strides(), copy.iteration_stride())
+    rows = copy.strides[: copy.numbered]  # also where a tile has a single one
+    starts: Sequence[int] = (*copy.block_strides(), copy.iteration_stride(), *rows)
     vector = 1
     for width in (2, 4, 8, 16):
         aligned = all(start % width == 0 for start in starts)

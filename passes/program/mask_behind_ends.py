@@ -75,9 +75,11 @@ def _(op: kn.SoftmaxOp, operands: Sequence[Constants]) -> Constants:
 @constants_behind.register
 def _(op: kn.ElementwiseOp, operands: Sequence[Constants]) -> Constants:
     if len(operands) != 1:
-        # Minus infinity less a maximum, of which a softmax takes the exponential.
+        # Minus infinity less a maximum, of which a softmax takes the exponential.  What has
+        # elements behind the end itself may be anything there.
         first: Constants = operands[0] if op.function.name == "sub" else {}
-        return {dim: constant for dim, constant in first.items() if constant == -math.inf}
+        other = shape_of(op.operands[-1].type)
+        return {dim: c for dim, c in first.items() if c == -math.inf and other[dim] == 1}
     results = {dim: op.function.at([constant]) for dim, constant in operands[0].items()}
     return {dim: constant for dim, constant in results.items() if constant is not None}
 

@@ -35,9 +35,22 @@ def test_programs_are_right_at_every_size(number: int) -> None:
     assert program is None or check_held(program) is None
 
 
-def test_a_loop_that_cannot_be_divided_leaves_no_kernel() -> None:
-    """Which would hold the copies of rows that are tried while kernels are searched."""
-    program = draw_held(1, 362)
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [
+        # A loop that cannot be divided leaves no kernel, which would hold the copies of rows that
+        # are tried while kernels are searched.
+        (1, 362),
+        # One row of 66 bytes that a number names is not copied 16 bytes at once.
+        (90417, 57),
+        # A call says how many rows there are, and a length in memory how many of them are not 0.
+        (90417, 105),
+        # Minus infinity less what lies behind the end is not minus infinity.
+        (90417, 119),
+    ],
+)
+def test_programs_that_were_wrong_are_right(seed: int, number: int) -> None:
+    program = draw_held(seed, number)
     assert program is not None
     assert check_held(program) is None
 

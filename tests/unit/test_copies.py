@@ -42,6 +42,7 @@ ROW_A_BLOCK = Slicing((2, 64), (0, -1, -1), -1, (2, 1, 1), 1)
         (TileCopy(LOOPED, (16, 1), (8, 1), 2), 4),
         # One row: its distance to the next does not matter, that of the tiles does.
         (TileCopy(ONE_ROW, (3, 1), (5, 1), 2), 8),
+        (replace(TileCopy(ONE_ROW, (66, 1), (64, 1), 2), numbered=1), 2),  # any row
         (TileCopy(ROW_A_BLOCK, (67, 1), (64, 1), 2), 1),
         (TileCopy(ONE_ROW._replace(shape=(1, 1)), (1, 1), (1, 1), 2), 1),
     ],

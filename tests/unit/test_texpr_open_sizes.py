@@ -13,7 +13,8 @@ from mugraph.dialects import te
 from mugraph.passes.costs.mapped_kernels import BlockWork, KernelTime, estimate_mapped
 from mugraph.passes.targets import target_named
 from mugraph.passes.texpr.estimates import estimate_kernels
-from mugraph.texpr import build_module, read_texpr
+from mugraph.texpr import build_module, lexer, parser, read_texpr
+from mugraph.texpr.lexer import Token
 from mugraph.texpr.open_sizes import combinations, estimate_sizes, open_sizes
 from mugraph.texpr.read import choose_sizes
 
@@ -74,6 +75,18 @@ def test_a_program_is_read_with_the_values_of_the_least_estimate() -> None:
         function = cast(FuncOp, read_texpr(COPY, "f.te", given).body.block.first_op)
         loop = next(op for op in function.walk() if isinstance(op, te.ParOp))
         assert loop.iterations == expected
+
+
+def test_a_text_is_parsed_once_for_all_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def tokens_of(text: str, name: str) -> list[Token]:
+        parsed.append(name)
+        return lexer.tokens_of(text, name)
+
+    monkeypatch.setattr(parser, "tokens_of", tokens_of)
+    read_texpr(COPY.replace("32 | 1024", "64 | 128 | 256"), "once.te", {})
+    assert parsed == ["once.te"]
 
 
 def test_values_that_are_refused_are_left_out() -> None:

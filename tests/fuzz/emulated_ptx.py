@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 _ASM = re.compile(r'^(\s*)asm volatile\("([\w.:]+) [^"]*" : (.*)\);$')
 _OF_GPU = re.compile(r"^ *#if defined\(__CUDA_ARCH__\)\n.*\n *#else\n((?s:.*?))^ *#endif\n", re.M)
-_ADDRESS = re.compile(
-    r"^( *(?:\w+ )*\w+ =) static_cast<int>\(mugraph::te::shared_address\(.*$", re.M
-)
+_ADDRESS = re.compile(r"^( *[\w ]+ =) static_cast<int>\(mugraph::te::shared_address\(.*$", re.M)
 INCLUDES = ('#include "cute/arch/copy_sm75.hpp"', '#include "cute/arch/mma_sm80.hpp"')
 
 

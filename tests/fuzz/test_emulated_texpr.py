@@ -133,7 +133,8 @@ fn relay(x: f32[8, 32]): f32[8, 32] {
                     let s = k % 2
                     mbarrier.wait(empty[s], 1 - k / 2 % 2)
                     ring[s, t] = x[k, t] * 2.0
-                    asm("mbarrier.arrive.shared.b64 _, [%0];", full[s]) means mbarrier.arrive(full[s])
+                    asm("mbarrier.arrive.shared.b64 _, [%0];", full[s])
+                        means mbarrier.arrive(full[s])
                 }
             }
             if t >= 32 {
@@ -141,7 +142,8 @@ fn relay(x: f32[8, 32]): f32[8, 32] {
                     let s = k % 2
                     mbarrier.wait(full[s], k / 2 % 2)
                     result[k, t - 32] = ring[s, 63 - t] + 1.0
-                    asm("mbarrier.arrive.shared.b64 _, [%0];", empty[s]) means mbarrier.arrive(empty[s])
+                    asm("mbarrier.arrive.shared.b64 _, [%0];", empty[s])
+                        means mbarrier.arrive(empty[s])
                 }
             }
         }

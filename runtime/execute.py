@@ -22,7 +22,7 @@ import numpy.typing as npt
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.named_extents import NamedExtent, Names, sized, sizes_of_call
-from mugraph.dialects.tensor_types import strides_of
+from mugraph.dialects.tensor_types import row_major_strides, strides_of
 from mugraph.errors import UserError
 from mugraph.runtime.batch import MEMBER_VARIABLE
 from mugraph.runtime.interpreter.arithmetic import convert
@@ -75,13 +75,16 @@ class TensorSpec:
         return self.layout.cosize() * self.dtype.itemsize if math.prod(self.shape) else 0
 
     def at(self, sizes: Mapping[str, int]) -> TensorSpec:
-        """The tensor of a call with these extents."""
+        """The tensor of a call with these extents, row-major where it is at the largest."""
         shape = sized(self.names, self.shape, sizes)
         if shape == self.shape:
             return self
         # Layouts have elements; a tensor may have none.
         extents = tuple(max(extent, 1) for extent in shape)
-        return replace(self, shape=shape, layout=Layout(extents, strides_of(self.layout)))
+        strides = strides_of(self.layout)
+        if strides == row_major_strides(self.shape):
+            strides = row_major_strides(extents)
+        return replace(self, shape=shape, layout=Layout(extents, strides))
 
 
 @dataclass(frozen=True)

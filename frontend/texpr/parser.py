@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import isinf
 from typing import NoReturn
 
@@ -24,10 +25,12 @@ _BITS = (("|",), ("^",), ("&",), ("<<", ">>"))
 _CLOSEST_SPACE = "register"
 
 
+@lru_cache(maxsize=4)
 def parse_text(text: str, name: str) -> syntax.File:
     """The syntax tree of a text; ``name`` is the file's, for messages.
 
-    Raises ``ParseError`` with the place of the first error.
+    A text that is read at many sizes is parsed once: trees do not change.  Raises ``ParseError``
+    with the place of the first error.
     """
     return _Parser(tokens_of(text, name)).file()
 

@@ -125,6 +125,8 @@ def _joined(operator: str, values: Sequence[Scalar], emit: Emit, fail: Fail) -> 
     wide = [widened(one, emit) if isinstance(one, SSAValue) else one for one in values]
     types = {type_name(value) for value in wide if isinstance(value, SSAValue)}
     if "condition" in types:
+        if operator in "&|^":
+            fail(f"'{operator}' takes two truths or two i32; put comparisons in parentheses")
         fail(f"'{operator}' takes numbers, not a condition; use select(condition, x, y)")
     is_integer = types == {"i32"}
     if "i32" in types and not is_integer:

@@ -20,6 +20,15 @@ Fitted to the 71 times of `.te` programs on an H200 of ``benchmarks/results/texp
 """
 
 
+STORED_LINE_BYTES, BLOCK_NS, ATOMIC_NS = 200.0, 0.61, 8.0
+"""What a store of parts of sectors asks of the second-level cache for each line that it touches, in
+bytes that are loaded meanwhile; nanoseconds from the start of one block to that of the next on any
+multiprocessor; from one atomic operation of a warp on a line to the next.
+
+Each from a probe of its own (``benchmarks/results/texpr_sizes_h200.md``).
+"""
+
+
 class BlockWork(NamedTuple):
     """What a block does, all its threads together, and what it takes of a multiprocessor."""
 
@@ -32,12 +41,15 @@ class BlockWork(NamedTuple):
     product_cycles: float
     """In which a multiprocessor's tensor cores multiply."""
     wavefronts: float
+    """Of shared memory, and lines of the first-level cache, which is one unit with it."""
     device_bytes: float
-    """What it asks for of device memory, from the cache or not."""
+    """What it asks for of the second-level cache, which has it or not."""
     waits: float
     """How often its threads wait for device memory, one time after the other."""
     turns: float
     """How often they wait for each other."""
+    atomic_turns: float = 0.0
+    """Atomic operations of its warps on each line of device memory, one after the other."""
 
     def warps(self, target: Target) -> int:
         """The warps of a block."""
@@ -86,7 +98,11 @@ def estimate_mapped(work: BlockWork, blocks: int, new_bytes: float, target: Targ
             total += times * side_by_side(bound, waiting + bound / together, power=IN_AN_ITERATION)
             parts = [one + times * more for one, more in zip(parts, found, strict=True)]
     memory = device_ns(new_bytes, target)
-    whole = side_by_side(total / target.clock_ghz, memory, power=IN_AN_ITERATION)
+    whole = side_by_side(
+        *(total / target.clock_ghz, memory, blocks * BLOCK_NS),
+        blocks * work.atomic_turns * ATOMIC_NS,
+        power=IN_AN_ITERATION,
+    )
     issue, products, shared, cache, waiting = (one / target.clock_ghz for one in parts)
     waves = full + (1 if rest else 0)
     return KernelTime(

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from mugraph.dialects.programming_model import (
     BANK_BYTES,
     BANKS,
+    LINE_BYTES,
     MATRIX_ROW_BYTES,
     SECTOR_BYTES,
     WARP,
@@ -215,6 +216,11 @@ def _sectors(addresses: IntArray, access_bytes: int) -> IntArray:
     is_new = np.ones_like(touched, dtype=np.bool_)
     is_new[:, 1:] = touched[:, 1:] != touched[:, :-1]
     return (is_new & (touched >= 0)).sum(axis=1)
+
+
+def lines(addresses: IntArray) -> IntArray:
+    """The distinct lines of the first-level cache, of 128 bytes, that the lanes touch."""
+    return sectors(addresses * SECTOR_BYTES // LINE_BYTES, 1)
 
 
 def sector_residues(steps: Iterable[tuple[int, int]], start: int = 0) -> Counter[int]:

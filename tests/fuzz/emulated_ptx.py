@@ -6,11 +6,17 @@ import re
 from collections.abc import Iterator
 
 _ASM = re.compile(r'^(\s*)asm volatile\("([\w.:]+) [^"]*" : (.*)\);$')
+_OF_GPU = re.compile(r"^ *#if defined\(__CUDA_ARCH__\)\n.*\n *#else\n((?s:.*?))^ *#endif\n", re.M)
+_ADDRESS = re.compile(r"^( *[\w ]+ =) static_cast<int>\(mugraph::te::shared_address\(.*$", re.M)
 INCLUDES = ('#include "cute/arch/copy_sm75.hpp"', '#include "cute/arch/mma_sm80.hpp"')
 
 
 def with_emulated_instructions(source: str) -> str:
-    """The text of kernels with calls of the emulator in the place of inline PTX."""
+    """The text of kernels with calls of the emulator in the place of inline PTX.
+
+    Inline PTX of which the program says what it means is left to that, and needs no addresses.
+    """
+    source = _ADDRESS.sub(r"\1 0;", _OF_GPU.sub(r"\1", source))
     return "\n".join(_emulated(line) for line in source.splitlines())
 
 

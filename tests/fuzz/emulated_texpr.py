@@ -71,9 +71,9 @@ def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
     ]
     calls: list[str] = []
     for number, one in enumerate(programs):
-        lines = print_module(one.module).splitlines()
+        lines = with_emulated_instructions(print_module(one.module)).splitlines()
         text = "\n".join(line for line in lines if not line.startswith("#"))
-        text = with_emulated_instructions(with_emulated_memory(text))
+        text = with_emulated_memory(text)
         parts.append(f"namespace program_{number} {{\n{text}\n}}")
         function = one.function
         placed = [

@@ -121,10 +121,42 @@ fn f(x: f64[4, 64], h: f16[4, 64], u: u8[4, 64], m: f64[4], w: u8[64]): f64[4, 6
 }
 """
 
+RELAY = """
+fn relay(x: f32[8, 32]): f32[8, 32] {
+    par 1 |block| #grid {
+        new ring: f32[2, 32] #shared
+        new full: mbarrier[2] #arrivals(32)
+        new empty: mbarrier[2] #arrivals(32)
+        fully par 64 |t| #align(32) #block {
+            if t < 32 {
+                seq 8 |k| {
+                    let s = k % 2
+                    mbarrier.wait(empty[s], 1 - k / 2 % 2)
+                    ring[s, t] = x[k, t] * 2.0
+                    asm("mbarrier.arrive.shared.b64 _, [%0];", full[s])
+                        means mbarrier.arrive(full[s])
+                }
+            }
+            if t >= 32 {
+                seq 8 |k| {
+                    let s = k % 2
+                    mbarrier.wait(full[s], k / 2 % 2)
+                    result[k, t - 32] = ring[s, 63 - t] + 1.0
+                    asm("mbarrier.arrive.shared.b64 _, [%0];", empty[s])
+                        means mbarrier.arrive(empty[s])
+                }
+            }
+        }
+    }
+}
+"""
+"""A warp hands rows to another one by mbarriers, at which it arrives by inline PTX."""
+
 TEXTS = {
     "narrow": NARROW,
     "wide": WIDE,
     "truths": TRUTHS,
+    "relay": RELAY,
     "fragments": FRAGMENTS,
     "reductions_f16": REDUCTIONS,
     "reductions_bf16": re.sub("f16", "bf16", REDUCTIONS),
@@ -159,6 +191,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("narrow", {}),
     ("wide", {}),
     ("truths", {}),
+    ("relay", {}),
     ("softmax", {"M": 7, "N": 50}),
     ("softmax", {"M": 3, "N": 4096}),
     ("layer_norm", {"M": 7, "N": 50}),

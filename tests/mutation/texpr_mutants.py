@@ -4,11 +4,12 @@
 barrier, wait, commit, fence, arrival and copy of each kernel, and counts which mutants the hazard
 checker reports; ``--random 160`` does so with random programs, too.  No original is reported.
 
-What it does not report is listed, and judged by runs: each of these mutants runs on the emulator in
-``--orders`` orders of threads, with copies that land as late as they may, and what it writes is
-compared with what the original writes in the same order, bit by bit.  So that this could fail,
-every ``--control``-th of the mutants that are reported runs as well: the table says of how many
-of them the runs see the harm.  Copies and products end as late as they may, and in every other
+What it does not report it proves equal where each touch of memory finds what it finds in the
+original (``touch_alike``).  What is left is listed, and judged by runs: each of these mutants runs
+on the emulator in ``--orders`` orders of threads, with copies that land as late as they may, and
+what it writes is compared with what the original writes in the same order, bit by bit.  So that
+this could fail, every ``--control``-th of the other mutants runs as well: the table says of how
+many of them the runs see the harm.  Copies and products end as late as they may, and in every other
 order at once.  The emulator knows no fences of proxies and registers, which are counted apart.
 """
 
@@ -19,7 +20,7 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
@@ -46,7 +47,7 @@ from mugraph.dialects.te.mapped import ScopeAttr
 from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
-from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards, touch_alike
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
 from mugraph.texpr import read_texpr
@@ -122,6 +123,7 @@ _COUNTED = (
 )
 """Of these: what does something else if it is done twice."""
 _NOT_EMULATED = (te.ProxyFenceOp, te.WarpgroupFenceOp)
+VERDICTS = REPORTED, EQUAL, LEFT = "reported", "proved equal", "left"
 _FARTHEST = 3
 """Over how many operators that do something one is moved, at most."""
 Change = Callable[[Any], None]
@@ -152,6 +154,15 @@ class Mutant:
     def is_reported(self) -> bool:
         """Whether the checker finds anything wrong."""
         return bool(find_texpr_hazards(self.kernel))
+
+    @property
+    def verdict(self) -> str:
+        """What the checker says: it is reported, proved equal to the original, or left."""
+        if self.is_reported:
+            return REPORTED
+        original = self.kernel.next_op
+        assert isinstance(original, te.KernelOp)
+        return EQUAL if touch_alike(original, self.kernel) else LEFT
 
 
 def lowered(name: str, sizes: Mapping[str, int], text: str | None = None) -> ModuleOp:
@@ -371,27 +382,30 @@ def random_program(seed: int) -> ModuleOp:
 
 @dataclass(frozen=True)
 class Scored:
-    """A mutant, whether it is reported, and its program."""
+    """A mutant, what the checker says of it, and its program."""
 
     text: str
     kind: str
     is_blind: bool
-    is_reported: bool
+    verdict: str
     module: ModuleOp | None
-    """``None`` of those reported that do not run."""
+    """``None`` of those that are judged and do not run."""
 
 
 def score(name: str, module: ModuleOp, control: int = 0) -> Iterator[Scored]:
-    """All mutants of a program, every ``control``-th of those that are reported with its module."""
-    numbers = count()
+    """All mutants of a program; those that are left, and some others, with their modules.
+
+    Every ``control``-th of those that are reported, and of those that are proved equal.
+    """
+    numbers = {verdict: count() for verdict in VERDICTS}
     for kernel in [op for op in module.walk() if isinstance(op, te.KernelOp)]:
         assert not find_texpr_hazards(kernel), f"the original of {name} is reported"
         for mutant in mutants_of(kernel):
-            reported = mutant.is_reported
-            runs = not reported or (control and next(numbers) % control == 0)
+            verdict = mutant.verdict
+            runs = verdict == LEFT or (control and next(numbers[verdict]) % control == 0)
             program = mutant.module() if runs else None
             text = f"{name}: {mutant.kind}: {mutant.op.name} {mutant.op.location}"
-            yield Scored(text, mutant.kind, isinstance(mutant.op, _NOT_EMULATED), reported, program)
+            yield Scored(text, mutant.kind, isinstance(mutant.op, _NOT_EMULATED), verdict, program)
 
 
 def what_runs_show(
@@ -432,8 +446,8 @@ def inputs_of(function: FuncOp) -> list[Array]:
     ]
 
 
-def _total(table: Counter[tuple[str, bool]], reported: bool) -> int:
-    return sum(number for (_, one), number in table.items() if one is reported)
+def _row(name: str, cells: Iterable[object]) -> str:
+    return f"| {name} | {' | '.join(map(str, cells))} |"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -452,13 +466,12 @@ def main(arguments: Sequence[str]) -> int:
         for number, sizes in enumerate(PROGRAMS[name])
     )
     others = ((f"random {seed}", random_program(seed)) for seed in range(options.random))
-    counts: Counter[tuple[str, bool]] = Counter()
-    of_programs: Counter[tuple[str, bool]] = Counter()
-    ran: Counter[tuple[bool, bool, bool]] = Counter()
+    tables: dict[str, Counter[tuple[str, str]]] = {"program": Counter(), "mutation": Counter()}
+    ran: Counter[tuple[bool, str, bool]] = Counter()
     for name, module in chain(examples, others):
         scored = list(score(name, module, options.control))
-        counts.update((one.kind, one.is_reported) for one in scored)
-        of_programs.update((name.split()[0], one.is_reported) for one in scored)
+        tables["program"].update((name.split()[0], one.verdict) for one in scored)
+        tables["mutation"].update((one.kind, one.verdict) for one in scored)
         run = [(one, one.module) for one in scored if one.module is not None]
         if not run:
             continue
@@ -466,21 +479,22 @@ def main(arguments: Sequence[str]) -> int:
             programs = [program for _, program in run]
             shown = what_runs_show(module, programs, options.orders, Path(folder))
         for (one, _), harm in zip(run, shown, strict=True):
-            ran[one.is_blind, one.is_reported, bool(harm)] += 1
-            if not one.is_reported or not harm:
-                reported = "" if one.is_reported else " not reported,"
-                print(f"{one.text}:{reported} {harm or 'the same results'}", flush=True)
-    for title, table in (("program", of_programs), ("mutation", counts)):
-        print(f"\n| {title} | reported | not reported |\n| --- | ---: | ---: |")
+            ran[one.is_blind, one.verdict, bool(harm)] += 1
+            if one.verdict == LEFT or bool(harm) is (one.verdict == EQUAL):
+                print(f"{one.text}: {one.verdict}, {harm or 'the same results'}", flush=True)
+    for title, table in tables.items():
+        print(f"\n{_row(title, VERDICTS)}\n| --- | ---: | ---: | ---: |")
         for row in sorted({row for row, _ in table}):
-            print(f"| {row} | {table[row, True]} | {table[row, False]} |")
-        print(f"| all | {_total(table, True)} | {_total(table, False)} |")
+            print(_row(row, (table[row, verdict] for verdict in VERDICTS)))
+        totals = (sum(n for (_, one), n in table.items() if one == each) for each in VERDICTS)
+        print(_row("all", totals))
     print(f"In {options.orders} orders of threads other results have, of those that ran,")
     for is_blind, what in ((True, "fences"), (False, "others")):
-        for reported, found in ((True, "reported"), (False, "not reported")):
-            harmful = ran[is_blind, reported, True]
-            print(f"{what}, {found}: {harmful} of {harmful + ran[is_blind, reported, False]}")
-    return int(any(ran[is_blind, False, True] for is_blind in (True, False)))
+        for verdict in VERDICTS:
+            harmful = ran[is_blind, verdict, True]
+            print(f"{what}, {verdict}: {harmful} of {harmful + ran[is_blind, verdict, False]}")
+    harmless = (EQUAL, LEFT)
+    return int(any(ran[blind, one, True] for blind in (True, False) for one in harmless))
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import ParseError, PassFailedException
 
 from mugraph.dialects import te
-from mugraph.passes.costs.mapped_kernels import BlockWork, KernelTime, estimate_mapped
+from mugraph.passes.costs.mapped_kernels import BLOCK_NS, BlockWork, KernelTime, estimate_mapped
 from mugraph.passes.targets import target_named
 from mugraph.passes.texpr.estimates import estimate_kernels
-from mugraph.texpr import build_module, read_texpr
+from mugraph.texpr import build_module, lexer, parser, read_texpr
+from mugraph.texpr.lexer import Token
 from mugraph.texpr.open_sizes import combinations, estimate_sizes, open_sizes
 from mugraph.texpr.read import choose_sizes
 
@@ -74,6 +75,18 @@ def test_a_program_is_read_with_the_values_of_the_least_estimate() -> None:
         function = cast(FuncOp, read_texpr(COPY, "f.te", given).body.block.first_op)
         loop = next(op for op in function.walk() if isinstance(op, te.ParOp))
         assert loop.iterations == expected
+
+
+def test_a_text_is_parsed_once_for_all_its_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def tokens_of(text: str, name: str) -> list[Token]:
+        parsed.append(name)
+        return lexer.tokens_of(text, name)
+
+    monkeypatch.setattr(parser, "tokens_of", tokens_of)
+    read_texpr(COPY.replace("32 | 1024", "64 | 128 | 256"), "once.te", {})
+    assert parsed == ["once.te"]
 
 
 def test_values_that_are_refused_are_left_out() -> None:
@@ -144,3 +157,51 @@ def test_more_memory_than_the_multiprocessors_move_bounds_a_kernel() -> None:
     found = estimate_mapped(work, 132, 4.8e9, H200)
     assert found.memory == pytest.approx(1e6)
     assert found.total > found.memory
+
+
+STRIDED = """
+size N = 1048576, K = 16
+fn f(x: f32[N]): f32[N] {
+    par N / (128 * K) |b| #grid { par 128 |t| #block {
+        seq K |k| { result[(b * 128 + t) * K + k] = x[(b * 128 + t) * K + k] }
+    } }
+}
+"""
+
+
+def test_lanes_that_are_lines_apart_take_a_line_each() -> None:
+    """As measured: the cache looks up a line at a time, and stores parts of sectors one by one."""
+    few, many = (
+        estimate_sizes(STRIDED, "f.te", {}, (("K", count),), "h200").kernels[0] for count in (8, 32)
+    )
+    # 8 lanes of a line against one.
+    assert many.shared == pytest.approx(4 * few.shared, rel=0.1)
+    assert many.cache == pytest.approx(4 * few.cache, rel=0.2)
+
+
+def test_sums_of_a_row_take_less_where_threads_have_parts_of_a_line() -> None:
+    """Measured 291, 279, 286, 193 and 142 us."""
+    times = {tile: kernel_of("scan", T=tile).total for tile in (64, 128, 256, 512)}
+    assert times[512] < times[256] < times[128]
+    assert times[64] == pytest.approx(times[128], rel=0.05)
+
+
+def test_blocks_are_launched_one_after_the_other() -> None:
+    work = BlockWork(32, 0, 32, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    short, long = (estimate_mapped(work, blocks, 0.0, H200).total for blocks in (2**18, 2**19))
+    assert long - short == pytest.approx(2**18 * BLOCK_NS, rel=0.01)
+
+
+def test_atomic_operations_on_one_line_come_one_after_the_other() -> None:
+    text = """
+    size N = 262144, BINS = 32
+    fn f(x: i32[N]): i32[BINS] {
+        par BINS i { result[i] = 0 }
+        par N / 256 |b| #grid { par 256 |t| #block { atomic result[t % BINS] += x[b * 256 + t] } }
+    }
+    """
+    few, many = (
+        estimate_sizes(text, "f.te", {}, (("BINS", bins),), "h200").kernels[1].total
+        for bins in (32, 256)
+    )
+    assert few > 5 * many

@@ -46,6 +46,7 @@ def test_elements_of_8_bits_are_computed_with_as_wider_ones() -> None:
         ("t[i] = 2", "2 is no bool"),
         ("p[i] = t[i]", "a condition where i32 is expected; write i32"),
         ("t[i] = t[i] + t[i]", "'\\+' takes numbers, not a condition"),
+        ("t[i] = p[i] == 3 & t[i]", "'&' takes two truths or two i32; put comparisons in"),
         ("q[i] = 128", "128 is no i8"),
         ("q[i] = 0.5", "0.5 is no i8"),
         ("u[i] = -1", "-1 is no u8"),

@@ -163,3 +163,11 @@ def test_physical_form_follows_the_layout(shape: tuple[int, ...], layout: str):
         assert memory[cute(*coordinate)] == array[coordinate]
     assert np.isnan(memory).sum() == cute.cosize() - array.size
     np.testing.assert_array_equal(from_physical(memory, cute, shape), array)
+
+
+def test_rows_of_a_call_lie_one_behind_the_other() -> None:
+    spec = TensorSpec((8, 16), FLOAT, Layout((8, 16), (16, 1)), names=("M", "N"))
+    called = spec.at({"M": 3, "N": 5})
+    assert (called.shape, called.layout) == ((3, 5), Layout((3, 5), (5, 1)))
+    padded = TensorSpec((8, 16), FLOAT, Layout((8, 16), (24, 1)), names=("M", ""))
+    assert padded.at({"M": 3}).layout == Layout((3, 16), (24, 1))

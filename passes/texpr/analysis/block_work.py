@@ -13,13 +13,19 @@ from xdsl.ir import Block, Operation, SSAValue
 from mugraph.dialects import te
 from mugraph.dialects.ancestors import ancestors, enclosing
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.programming_model import GROUP_THREADS, SECTOR_BYTES, VECTOR_BYTES, WARP
+from mugraph.dialects.programming_model import (
+    GROUP_THREADS,
+    LINE_BYTES,
+    SECTOR_BYTES,
+    VECTOR_BYTES,
+    WARP,
+)
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_bytes_of
-from mugraph.passes.costs.mapped_kernels import BlockWork
+from mugraph.passes.costs.mapped_kernels import STORED_LINE_BYTES, BlockWork
 from mugraph.passes.costs.work import WORKING_REGISTERS
-from mugraph.passes.memory.wavefronts import moved
+from mugraph.passes.memory.wavefronts import lines, moved, sectors
 from mugraph.passes.targets import MMA, WGMMA, Target
 from mugraph.passes.texpr.analysis.access_costs import addresses_at, points_of
 from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
@@ -62,7 +68,7 @@ class _Counter:
         self.threads = kernel.threads.iterations
         self.warps = -(-self.threads // WARP)
         self.instructions = self.product_cycles = self.wavefronts = 0.0
-        self.device_bytes = self.turns = 0.0
+        self.device_bytes = self.turns = self.atomic_turns = 0.0
         self.waits: dict[Block | Operation, float] = {}
         """Of the steps in each block of the program for what they load; of each wait for copies."""
         self._times: dict[Block, float] = {}
@@ -80,7 +86,7 @@ class _Counter:
             0 if self.kernel.smem is None else self.kernel.smem.value.data,
             self._registers(),
             *(self.instructions, self.product_cycles, self.wavefronts),
-            *(self.device_bytes, sum(self.waits.values()), self.turns),
+            *(self.device_bytes, sum(self.waits.values()), self.turns, self.atomic_turns),
         )
 
     def _access(self, access: Access, accesses: list[Access]) -> None:
@@ -100,7 +106,9 @@ class _Counter:
             side = next(one for one in accesses if one.op is op and one is not access)
             self._move(access, rows, width, times, self._of_a_warp(addresses_at(side, points)))
             return
-        if access.kind is te.AccessKind.READ and not self._is_written(access):
+        if access.type.memory_space is not te.Space.SHARED:
+            self._device(access, rows, width, times)
+        elif access.kind is te.AccessKind.READ and not self._is_written(access):
             for some, together in once_and_together(rows, width):
                 self._move(access, some, together, times, None)
         else:
@@ -115,6 +123,32 @@ class _Counter:
             home = step.parent_block()
             assert home is not None
             self.waits[home] = max(turns, self.waits.get(home, 0.0))
+
+    def _device(self, access: Access, rows: IntArray, width: int, times: int) -> None:
+        """Counts loads, stores and atomic operations of device memory by a warp.
+
+        A compiler does not know where buffers begin, and leaves neighbours apart.  The first-level
+        cache looks a line up at a time, keeps what one step loads, and passes stores on.
+        """
+        loads = access.kind is te.AccessKind.READ
+        if loads and not self._is_written(access):
+            rows = np.unique(rows, axis=0)
+        count = times * self.warps
+        touched = float(np.sum(lines(rows))) * count
+        self.instructions += len(rows) * count
+        self.wavefronts += touched
+        if loads:
+            used = rows[rows >= 0]
+            loaded = np.union1d(used // SECTOR_BYTES, (used + width - 1) // SECTOR_BYTES)
+            self.device_bytes += len(loaded) * SECTOR_BYTES * count
+        else:
+            # Sectors that are written whole are passed on as they are.
+            written = (rows >= 0).sum(axis=1) * width
+            whole = sectors(rows, width) * SECTOR_BYTES
+            stored = np.where(written == whole, whole, lines(rows) * STORED_LINE_BYTES)
+            self.device_bytes += float(np.sum(stored)) * count
+        if access.combines is not None:
+            self.atomic_turns += touched / max(1, _size(access.buffer) // LINE_BYTES)
 
     def _is_written(self, access: Access) -> bool:
         """Whether the step of an access writes its buffer, so that it is read anew."""
@@ -210,7 +244,7 @@ class _Counter:
 
 
 def once_and_together(rows: IntArray, width: int) -> list[tuple[IntArray, int]]:
-    """What a compiler makes of a warp's loads of memory that nothing writes meanwhile.
+    """What a compiler makes of a warp's loads of shared memory that nothing writes meanwhile.
 
     Each address is loaded once, and neighbours of every lane at once, up to 16 bytes: addresses
     ``[instructions, 32]`` and the bytes of each.

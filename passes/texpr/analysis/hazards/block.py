@@ -27,6 +27,7 @@ from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
 from mugraph.passes.texpr.analysis.hazards.followed import BY_PHASES, FOLLOWED
 from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, blocks_followed
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
+from mugraph.passes.texpr.analysis.hazards.order import Order
 from mugraph.passes.texpr.analysis.hazards.parts import Parts
 from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow
@@ -49,6 +50,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     ``number`` is that of the block, or of the cluster where its blocks share anything.
     ``passed`` are the buffers in device memory that are followed beside those in shared memory.
+    ``order`` keeps what each touch of memory finds.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         passed: frozenset[SSAValue],
         number: int,
         without: Operation | None = None,
+        order: Order | None = None,
     ) -> None:
         super().__init__(kernel.threads)
         self.kernel = kernel
@@ -79,7 +82,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         self.clocks = Clocks(threads, agents - threads)
         numbers = range(number * self.blocks, (number + 1) * self.blocks)
         elements = self._elements_of(numbers)
-        self.memory = Shadow(kernel, self.clocks, elements, self.report, self.blocks)
+        self.memory = Shadow(kernel, self.clocks, elements, self.report, self.blocks, order)
         self.parts = Parts(self.clocks, self.blocks, self.report)
         self.mbarriers = Mbarriers(first, self.clocks, self.memory, self.report)
         self.sums = Sums(kernel, self.report)
@@ -228,17 +231,23 @@ class BlockRun(Turns[FollowedRole, Rows]):
         if any(isinstance(one, te.SeqOp) for one in domain_of(op).loops):
             yield from self.meet(op, role, 0, threads)
         numbers = np.arange(-(-threads // WARP))
-        self._touch_scratch(op, te.AccessKind.WRITE, numbers * WARP + role.first, numbers)
+        self._touch_scratch(op, te.AccessKind.WRITE, numbers * WARP + role.first, numbers, role)
         yield from self.meet(op, role, 0, threads)
         everyone = np.repeat(np.arange(threads) + role.first, len(numbers))
-        self._touch_scratch(op, te.AccessKind.READ, everyone, np.tile(numbers, threads))
+        self._touch_scratch(op, te.AccessKind.READ, everyone, np.tile(numbers, threads), role)
 
     def _touch_scratch(
-        self, op: te.AllReduceOp, kind: te.AccessKind, threads: Rows, numbers: Rows
+        self,
+        op: te.AllReduceOp,
+        kind: te.AccessKind,
+        threads: Rows,
+        numbers: Rows,
+        role: FollowedRole,
     ) -> None:
         assert op.scratch is not None
         access = Access(op.scratch, kind, (), (), (), op=op, domain=domain_of(op))
-        self.memory.touch(self.memory.event(access, threads, numbers), self._under_way())
+        event = self.memory.event(access, threads, numbers)
+        self.memory.touch(self._now(event, role), self._under_way())
 
     # What threads do about mbarriers, and within their warps.
 
@@ -390,7 +399,8 @@ class BlockRun(Turns[FollowedRole, Rows]):
             first = np.array(0, np.int64)
             for expression, extent in zip(access.expressions, access.extents, strict=True):
                 first = first * extent + evaluate(expression, list(access.indices), points)
-            yield self._box_at(access, np.broadcast_to(first, threads.shape), threads)
+            found = self._box_at(access, np.broadcast_to(first, threads.shape), threads)
+            yield self._now(found, role)
 
     def _box_at(self, access: Access, first: Rows, threads: Rows) -> Event:
         """What an access touches from an element on: the same rows in every turn of a ring."""
@@ -400,7 +410,15 @@ class BlockRun(Turns[FollowedRole, Rows]):
             numbers = first[:, None] + np.array(offsets)
             every = np.repeat(threads, numbers.shape[1])
             self._boxes[key] = self.memory.event(access, every, numbers.reshape(-1))
-        return replace(self._boxes[key], epochs=self.memory.epochs_of(self._boxes[key].threads))
+        return self._boxes[key]
+
+    def _now(self, event: Event, role: FollowedRole) -> Event:
+        """What a role touches again, in the epochs and the iteration that it is in."""
+        epochs, order = self.memory.epochs_of(event.threads), self.memory.order
+        if order is None:
+            return replace(event, epochs=epochs)
+        label = order.label(event.access, tuple(role.values.values()))
+        return replace(event, epochs=epochs, label=label)
 
     def _accesses_of(self, op: Operation) -> list[Access]:
         if op not in self._accesses:
@@ -439,7 +457,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
                     found = self.memory.event(access, threads[mine], rows.numbers[mine])
                     self._known[key].append(found)
         for event in self._known[key]:
-            yield replace(event, epochs=self.memory.epochs_of(event.threads))
+            yield self._now(event, role)
 
     def _under_way(self) -> list[Event]:
         """What engines read still; now and then, reads that all know of are dropped."""

@@ -113,10 +113,11 @@ class Mbarriers:
             if barrier.completed <= phase:
                 return False
             if barrier.completed > phase + 1:
+                which = "the phase before the first" if phase < 0 else f"phase {phase}"
                 self.report(
                     HazardKind.PROTOCOL,
                     (op,),
-                    f"{named(op)} waits for phase {phase} of {barrier.name} in thread {some[0]}; "
+                    f"{named(op)} waits for {which} of {barrier.name} in thread {some[0]}; "
                     "the next one, of the other parity, may have ended too: it may wait for ever",
                 )
             self.memory.settle(some)

@@ -21,6 +21,7 @@ from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, IntArray
 from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, race_kind
+from mugraph.passes.texpr.analysis.hazards.order import Found, Order
 from mugraph.passes.texpr.analysis.hazards.touches import describe, named, says
 from mugraph.passes.texpr.analysis.roles import takes_turns
 
@@ -47,13 +48,15 @@ class Event:
     """Of loads of threads: in which epochs they are known to have brought their values."""
     clash: tuple[int, int] | None = None
     """Two rows of a write by different threads to one place."""
+    label: int = -1
+    """Its number in the order of touches, where that is kept."""
 
 
 class Shadow:
     """Shared memory of blocks while their kernel is followed, and elements of device memory.
 
     ``blocks`` are those of a cluster that are followed together.  ``elements`` are the numbers of
-    those that are followed, of each buffer in order.
+    those that are followed, of each buffer in order.  ``order`` keeps what each touch finds.
     """
 
     def __init__(
@@ -63,7 +66,9 @@ class Shadow:
         elements: Mapping[SSAValue, Rows],
         report: Report,
         blocks: int = 1,
+        order: Order | None = None,
     ) -> None:
+        self.order = order
         self.of_block = kernel.threads.iterations
         self.threads = self.of_block * blocks
         self.clocks = clocks
@@ -89,6 +94,8 @@ class Shadow:
         self.others: list[Event] = []
         """What has read or combined elements, and need not be known to all."""
         self._mine = np.zeros(granules, np.int64)
+        self._combined = np.zeros(granules, np.uint64)
+        """What has been combined with each granule since it was written."""
 
     def event(self, access: Access, threads: Rows, numbers: Rows) -> Event:
         """Rows by thread and element as rows by granule of memory."""
@@ -131,6 +138,9 @@ class Shadow:
             self.write(event, under_way)
             return
         self.check_written(event)
+        if event.access.writes and self.order is not None:
+            combined = self.order.combine(event.label, event.threads)
+            np.add.at(self._combined, event.places, combined)
         if event.access.writes or any(other.access.writes for other in self.others):
             self._check_others(event, under_way, by_copy=False)
         if self._by_engines and not event.access.writes:
@@ -150,11 +160,17 @@ class Shadow:
         self.written_in[event.places] = event.epochs
         self.fenced_in[event.places] = NEVER if agents is None else -1
         self._last[event.places] = len(self._writes)
+        self._combined[event.places] = 0
         self._writes.append(event)
 
     def check_written(self, event: Event) -> None:
         """Whether what was written last has happened before."""
         writers = self.writer[event.places]
+        if self.order is not None:
+            labels = np.array([-1, *(one.label for one in self._writes)], np.int64)
+            last = np.where(writers < 0, 0, self._last[event.places] + 1)
+            found = Found(labels[last], writers, self._combined[event.places])
+            self.order.note(event.label, event.threads, event.places, found)
         known = self.clocks.ordered(event.threads, writers, self.written_in[event.places])
         wrong = np.flatnonzero((writers >= 0) & ~known)
         if len(wrong):

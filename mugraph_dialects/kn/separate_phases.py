@@ -14,7 +14,7 @@ from mugraph.dialects.kn import (
     used_after_the_loop,
 )
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.tensor_types import element_type_of
+from mugraph.dialects.tensor_types import element_bytes_of, element_type_of
 
 
 def separate_phases(graph: CustomizedOp) -> None:
@@ -22,14 +22,16 @@ def separate_phases(graph: CustomizedOp) -> None:
 
     After several iterations a verified graph uses only what is the same in all of them, which is
     computed once more after the loop.  Of a single iteration an accumulator holds the same
-    elements; integers that are only stored are stored in the iteration instead, for 8 bits have no
-    accumulator.  Passes call this that treat the loop and what stands after it differently.
+    elements; integers, and floats of 8 bits, that are only stored are stored in the iteration
+    instead: integers of 8 bits have no accumulator, and an accumulator of such floats would be one
+    more tile in shared memory.  Passes call this that treat the loop and what stands after it
+    differently.
     """
     if graph.forloop_range > 1:
         _repeat_invariant_operators(graph)
         return
     for value, users in used_after_the_loop(graph.body.block, graph.forloop_range).items():
-        if is_integer(element_type_of(value.type)):
+        if is_integer(element_type_of(value.type)) or element_bytes_of(value.type) == 1:
             for output in [op for op in users if isinstance(op, tb.OutputOp)]:
                 in_loop = tb.OutputOp(value, output.map_, output.dtensor_type, fordim=0)
                 Rewriter.replace_op(output, in_loop, [])

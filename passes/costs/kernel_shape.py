@@ -6,7 +6,9 @@ import math
 from typing import NamedTuple
 
 from mugraph.dialects.programming_model import REGISTER_BYTES, VECTOR_BYTES
+from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import (
+    INSTRUCTION,
     Held,
     Loading,
     Loads,
@@ -14,6 +16,9 @@ from mugraph.passes.costs.work import (
     shares_rows,
 )
 from mugraph.passes.targets import Target
+
+FEW_ROWS = INSTRUCTION.shape_mnk[0]
+"""Of a product: one instruction's."""
 
 
 class KernelShape(NamedTuple):
@@ -124,7 +129,9 @@ class KernelShape(NamedTuple):
 
         What warp groups multiply they bring in any case.  What single warps convert they do not:
         with 8192 x 8192 weights that took 18.4 us and not 15.0 (1 row, 4 bits), 23.1 and not 16.3
-        (16 rows), 36.5 and not 22.5 (16 rows, 8 bits), on an H200.
+        (16 rows), 36.5 and not 22.5 (16 rows, 8 bits), on an H200.  Nor what few rows multiply
+        while memory brings it: a row times 151,936 x 4096 in 16 bits took 284 us at best so, and
+        278 by threads.
         """
         if target.bulk_bytes_in_flight is None or not self.loading.comes_in_bulk:
             return False
@@ -132,8 +139,17 @@ class KernelShape(NamedTuple):
         converts = any(product.converted for product in self.loop.products)
         if by_groups or converts or self.loading.needs_groups:
             return by_groups
+        few = all(product.sizes[0] <= FEW_ROWS for product in self.loop.products)
+        if self.loop.products and few and self.waits_for_memory(target):
+            return False
         reading = self.turns * self.row_cycles(target)
         return self.copy_cycles(bulk=True) + reading <= self.copy_cycles(bulk=False)
+
+    def waits_for_memory(self, target: Target) -> bool:
+        """Whether device memory takes longer for all tensors than a multiprocessor's copies do."""
+        busiest = math.ceil(self.blocks / target.multiprocessors)
+        copies = busiest * self.copy_cycles(bulk=False) / target.clock_ghz
+        return copies < device_ns(self.loading.tensor_bytes, target)
 
     def row_cycles(self, target: Target) -> float:
         """What an iteration takes longer for long rows that bulk copies bring: warps read them."""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from mugraph.dialects.programming_model import (
     GROUP_THREADS,
+    LINE_BYTES,
     MAX_THREADS,
     REGISTER_BYTES,
     REGISTER_STEP,
@@ -94,6 +95,12 @@ several blocks load, and of what comes from device memory.  10 x 8192 x 3584 too
 where two blocks load all weights and 16.4 where one does, 128 x 3072 x 8192 25.8 and 22.3."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
+PARTS_OF_LINES = 0.04
+"""What device memory takes longer for lines of which iterations load a part each.
+
+A row times 151,936 x 4096 in 16 bits took 293 us on an H200 in tiles of 128 columns and 32 of the
+depth, in four stages, and 278 of 64 columns and 64; by bulk copies tiles of 128 columns took 299
+with 32 of the depth and 289 with 64 (``benchmarks/results/narrow_weights_h200.md``)."""
 HELD_BYTES_A_CYCLE, HELD_LANES, HELD_CYCLES, BLOCK_NS, HELD_POWER = 100.0, 128, 2.0, 55.0, 3.0
 """What threads load to registers and store, how many of them compute at once, how long an element
 takes each, what a block takes from its launch to its first load, and how little all of that is in
@@ -411,7 +418,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         each -= shape.loop.element_cycles(shape.threads, target)
         each += shape.loop.element_cycles(MAX_THREADS, target)
     arithmetic = shared * busiest * (shape.turns * each + after) / clock
-    from_memory = device_ns(device, target)
+    in_parts = [each for each in shape.loads if each.looped and each.row_bytes < LINE_BYTES]
+    in_parts_bytes = sum(each.tensor_bytes for each in in_parts)
+    from_memory = device_ns(device + PARTS_OF_LINES * in_parts_bytes, target)
     last = shape.blocks % target.multiprocessors if rounds > 1 else 0
     if last and shape.loop.products and not shape.loop.chained:
         # Few multiprocessors have one block more than others, and ask for less than memory

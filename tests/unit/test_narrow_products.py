@@ -17,6 +17,7 @@ from xdsl.passes import PassPipeline
 import mugraph.build as mi
 from mugraph.dialects import sched
 from mugraph.dialects.plan import Plan
+from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.compile import compile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
@@ -170,6 +171,32 @@ def test_scales_are_applied_to_registers_in_the_kernel_of_the_product(
         np.testing.assert_allclose(result.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
 
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
+
+
+@pytest.mark.parametrize("kind", ["e4m3", "e5m2", "s8"])
+def test_codes_that_nothing_reads_are_stored_from_registers(kind: str) -> None:
+    """They are rounded as they are stored; halfway points and the largest number are among them."""
+    graph = mi.new_kernel_graph("quantise")
+    codes, scales = mi.quantize(
+        graph.new_input((4, 512), dtype=mi.bfloat16), TYPES[kind][0], (1, 512)
+    )
+    graph.mark_output(codes)
+    graph.mark_output(scales)
+    x = (np.arange(-1024, 1024).reshape(4, 512) / 16).astype(ml_dtypes.bfloat16)
+    expected = run_function(graph.module(), None, [x])
+    module = compiled(graph.module(), Plan())
+    (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    shared = [op.result.type for op in kernel.walk() if isinstance(op, sched.AllocOp)]
+    assert all(element_bytes_of(type_) > 1 for type_ in shared)
+
+    def check(results: list[Array]) -> None:
+        for result, value in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(result, value)
+
+    for level in ("logical", "address"):
+        check(run_function(module, None, [x], level=level))
+    made = generate_cuda(module, make_context(), "sm_90a")
+    check_emulated_later(made, lambda kernels: check(kernels.run([x])))
 
 
 def cut(numbers: Array, largest: Array, bits: int) -> Array:

@@ -60,6 +60,20 @@ def test_more_blocks_load_more() -> None:
     assert time_of(weights(384, 32)) > time_of(weights(96, 32))
 
 
+def test_lines_of_the_cache_are_loaded_whole() -> None:
+    """Where an iteration loads a part of each, memory takes longer."""
+    shape = weights(192, 32)
+    parts = shape._replace(loads=Loads(load._replace(row_bytes=64) for load in shape.loads))
+    whole = shape._replace(loads=Loads(load._replace(row_bytes=128) for load in shape.loads))
+    assert time_of(whole) < time_of(parts)
+
+
+def test_threads_copy_what_they_multiply_if_memory_takes_longer() -> None:
+    """Few blocks copy longer, and bulk copies are faster then."""
+    assert not weights(96, 32).prefers_bulk(TARGET)
+    assert weights(24, 32).prefers_bulk(TARGET)
+
+
 def test_no_time_is_below_what_memory_takes() -> None:
     floor = COLUMNS * ROWS * 2 / TARGET.memory_bytes_per_ns
     times = [estimate(weights(blocks, 64), TARGET) for blocks in (24, 48, 96, 192, 384)]

@@ -32,10 +32,11 @@ def test_a_long_row_is_boxes_or_in_the_same_banks(rows: int, row_bytes: int, cyc
     assert row_cycles(rows * row_bytes, row_bytes) == cycles
 
 
-def of_weights(columns: int, depth: int, *, threads: int = 256) -> KernelShape:
-    """One row by 8192 x 2048 weights of 2 bytes, in tiles of so many columns and rows."""
+def of_weights(columns: int, depth: int, *, threads: int = 256, rows: int = 1) -> KernelShape:
+    """Rows by 8192 x 2048 weights of 2 bytes, in tiles of so many columns and rows."""
     iterations = 8192 // depth
-    product = Product(columns // 8 * (depth // 16), depth // 16)
+    instructions = columns // 8 * (depth // 16)
+    product = Product(instructions, depth // 16, sizes=(rows, columns, depth))
     load = Load(2 * columns * depth, 2 * 8192 * 2048, looped=True, row_bytes=2 * depth)
     work = PhaseWork((product,), 0, sums=columns)
     after = PhaseWork((), columns)
@@ -45,8 +46,9 @@ def of_weights(columns: int, depth: int, *, threads: int = 256) -> KernelShape:
 
 
 def test_threads_load_long_rows_where_bulk_copies_would_leave_them_in_the_same_banks() -> None:
-    assert not of_weights(16, 256).prefers_bulk(H200)
-    assert of_weights(16, 64).prefers_bulk(H200)
+    assert not of_weights(16, 256, rows=32).prefers_bulk(H200)
+    assert of_weights(16, 64, rows=32).prefers_bulk(H200)
+    assert not of_weights(16, 64, rows=1).prefers_bulk(H200)
 
 
 def test_short_rows_are_estimated_to_take_no_longer() -> None:

@@ -31,7 +31,9 @@ from mugraph.passes.schedule.promote_registers.uses import Uses
 NARROW_BYTES = 4
 """Vectors of so few bytes are not cut up to give work to more threads."""
 COMPUTED_TYPES: frozenset[Attribute] = frozenset({*HALF_TYPES, f32, i32})
-"""Types whose rounding may be left out; conversions to others saturate, which changes values."""
+"""Types whose rounding may be left out; conversions to others saturate, which changes values.
+
+What is only stored in device memory is converted there, whatever its type."""
 
 
 def is_linear(value: SSAValue) -> bool:
@@ -297,7 +299,8 @@ def _may_be_held(value: SSAValue, uses: Uses, domain: Domain) -> bool:
     if not dealt_out or values_held(value, domain) > most:
         return False
     loaded = all(isinstance(use.operation, sched.CopyOp) for use in uses[value] if use.writes)
-    return loaded or element_type_of(value.type) in COMPUTED_TYPES
+    stored = all(isinstance(use.operation, sched.CopyOp) for use in uses[value] if not use.writes)
+    return loaded or stored or element_type_of(value.type) in COMPUTED_TYPES
 
 
 def _allows(

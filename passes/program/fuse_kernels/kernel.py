@@ -85,7 +85,7 @@ class KernelBuilder:
     def _written(
         self, looped: int | None, stored: Sequence[SSAValue]
     ) -> tuple[_Partition, TileWriter, Collection[Form]]:
-        """The body of the kernel that stores some results, how it is cut, and what its values are."""
+        """The body of the kernel that stores some results, how it is cut, and all values."""
         partition = _Partition(self.indices, self.operators, stored, looped)
         writer = TileWriter()
         kernel = Kernel(self.indices, looped, writer, partition.maps_of)

@@ -11,15 +11,14 @@ Both budgets are derived for every element by running error analysis
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from io import StringIO
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.printer import Printer
 
 from mugraph.dialects import kn, sched, te
 from mugraph.dialects.functions import mugraphs_of
+from mugraph.dialects.likeness import Likeness, likeness_of
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.equivalence.errors import CheckError
@@ -65,8 +64,8 @@ class SemanticsWatch:
     texprs: dict[str, TexprWatch] = field(default_factory=dict[str, TexprWatch])
     foreign: list[str] = field(default_factory=list[str])
     """Functions of other dialects beside µGraphs, which are not executed."""
-    checked: str = ""
-    """The module that was executed last, with all attributes."""
+    checked: Likeness = ()
+    """The module that was executed last."""
 
     @classmethod
     def begin(cls, module: ModuleOp, seed: int = 0) -> SemanticsWatch:
@@ -74,7 +73,7 @@ class SemanticsWatch:
 
         Raises ``CheckError`` where one cannot be executed, or where its results are off already.
         """
-        watch = cls(seed, checked=_text_of(module))
+        watch = cls(seed, checked=likeness_of(module))
         original = module.clone()
         to_run = mugraphs_of(original)
         for function in to_run:
@@ -95,7 +94,7 @@ class SemanticsWatch:
         executed again.
         """
         when = f"after --{pass_name}"
-        before, self.checked = self.checked, _text_of(module)
+        before, self.checked = self.checked, likeness_of(module)
         if self.checked == before:
             for watch in (*self.texprs.values(), *self.functions.values()):
                 watch.stages += 1
@@ -133,12 +132,6 @@ class SemanticsWatch:
                 f"rounding took at most {watch.largest_share:.0%} of its derived budget{left_out}"
             )
         return lines
-
-
-def _text_of(module: ModuleOp) -> str:
-    text = StringIO()
-    Printer(text, print_generic_format=True).print_op(module)
-    return text.getvalue()
 
 
 def _functions(module: ModuleOp) -> dict[str, FuncOp]:

@@ -22,6 +22,7 @@ from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.retile.partition import choose_partition
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
+from mugraph.runtime.equivalence.stages import SemanticsWatch
 from mugraph.runtime.interpreter import run_function
 
 
@@ -181,7 +182,9 @@ def test_a_scale_that_the_kernel_computes_is_a_number_of_all_rows(heads: int) ->
     q, k, v, scale = map(graph.new_input, shapes)
     graph.mark_output(mi.softmax(q @ mi.transpose(k) * mi.exp(scale)) @ v)
     module = graph.module()
+    watch = SemanticsWatch.begin(module)
     scheduled(module)
+    watch.check(module, "transpile")
     random = np.random.default_rng(0)
     inputs = [random.uniform(-1, 1, shape).astype(np.float16) for shape in shapes]
     queries, keys, values, scales = (each.astype(np.float64) for each in inputs)

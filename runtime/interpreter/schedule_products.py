@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -147,6 +148,7 @@ class ProductFunctions(InterpreterFunctions):
         frame.iteration = now
         shape = shape_of(op.destination.type)
         if op.loads_one_number:
-            value = np.broadcast_to(value, (*value.shape[:GRID_AXES], *shape))
+            one = value.reshape(*value.shape[:GRID_AXES], 1)
+            value = one[..., np.zeros(math.prod(shape), dtype=int)]
         value = value.reshape(*value.shape[:GRID_AXES], *shape)
         self.functions.write(op.destination, args[1], value, epilogue_of(op))

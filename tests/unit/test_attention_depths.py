@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import PassFailedException
 
 import mugraph.build as mi
 from mugraph.dialects import sched
@@ -21,6 +22,7 @@ from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.retile.partition import choose_partition
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
+from mugraph.runtime.equivalence.stages import SemanticsWatch
 from mugraph.runtime.interpreter import run_function
 
 
@@ -170,3 +172,32 @@ def test_the_estimate_orders_tiles_as_they_were_measured(depth: int) -> None:
         assert time is not None
         times.append(time)
     assert times == sorted(times)
+
+
+@pytest.mark.parametrize("heads", [2, 8])
+def test_a_scale_that_the_kernel_computes_is_a_number_of_all_rows(heads: int) -> None:
+    """One number for each head, which threads take from memory; no exponential overflows."""
+    graph = mi.new_kernel_graph("attention")
+    shapes = ((heads, 64, 64), (heads, 1024, 64), (heads, 1024, 64), (heads, 1, 1))
+    q, k, v, scale = map(graph.new_input, shapes)
+    graph.mark_output(mi.softmax(q @ mi.transpose(k) * mi.exp(scale)) @ v)
+    module = graph.module()
+    watch = SemanticsWatch.begin(module)
+    scheduled(module)
+    watch.check(module, "transpile")
+    random = np.random.default_rng(0)
+    inputs = [random.uniform(-1, 1, shape).astype(np.float16) for shape in shapes]
+    queries, keys, values, scales = (each.astype(np.float64) for each in inputs)
+    scores = queries @ keys.swapaxes(-1, -2) * np.exp(scales)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ values
+    (found,) = run_function(module, None, inputs, level="address")
+    np.testing.assert_allclose(found.astype(np.float64), expected, atol=2e-2)
+
+
+def test_sums_below_maxima_that_no_kernel_adds_up_are_refused() -> None:
+    """Blocks that cut the values' columns, too: their maxima would be lost."""
+    module = attention(2, 1, 1024, 64, causal=False)
+    plan = Plan(grid=(2, 4, 1), along=(-1, 3), split_k=16)
+    with pytest.raises(PassFailedException, match="running maxima of their own"):
+        scheduled(module, plan)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.plan import KERNEL_PARTS, TILE_PARTS, Plan
@@ -73,6 +75,8 @@ def cut(graph: CustomizedOp) -> None:
         )
     left = plan.without(*TILE_PARTS)
     separate_phases(graph)
+    program = graph.parent_op() or graph
+    maxima = _count_of_maxima(program) if _count_of_maxima(graph) else 0
     had_maxima = take_out_running_maxima(graph)
     if had_maxima:
         left = left.without("online_softmax")
@@ -92,6 +96,15 @@ def cut(graph: CustomizedOp) -> None:
     if had_maxima:
         online_softmax(graph)
         online_softmax_of_parts(graph)
+        if _count_of_maxima(program) < maxima:
+            raise RetileError(
+                "another kernel cannot add up under this plan what blocks have added up below "
+                "running maxima of their own; write split_k = 1, or another grid"
+            )
+
+
+def _count_of_maxima(program: Operation) -> int:
+    return sum(isinstance(op, tb.ReductionMaxOp) for op in program.walk())
 
 
 @dataclass(frozen=True)

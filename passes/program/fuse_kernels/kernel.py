@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.transforms.dead_code_elimination import region_dce
 from xdsl.utils.exceptions import VerifyException
@@ -71,10 +71,12 @@ class KernelBuilder:
 
         Raises :class:`NotFusedError` where there is none that computes the same.
         """
-        partition, writer = self._written(looped, self.stored)
+        partition, writer, forms = self._written(looped, self.stored)
         graph = writer.finished(partition.grid, (THREADS, 1, 1), partition.iterations)
+        # The program computes these itself: that no maximum is below them is no matter of ours.
+        own = {form.tile for form in forms if isinstance(form, Whole)}
         try:
-            _clean(graph, is_shifted=bool(writer.maxima))
+            _clean(graph, own, is_shifted=bool(writer.maxima))
         except NotFusedError:
             graph.erase()
             raise
@@ -82,8 +84,8 @@ class KernelBuilder:
 
     def _written(
         self, looped: int | None, stored: Sequence[SSAValue]
-    ) -> tuple[_Partition, TileWriter]:
-        """The body of the kernel that stores some results, and how it is cut."""
+    ) -> tuple[_Partition, TileWriter, Collection[Form]]:
+        """The body of the kernel that stores some results, how it is cut, and all values."""
         partition = _Partition(self.indices, self.operators, stored, looped)
         writer = TileWriter()
         kernel = Kernel(self.indices, looped, writer, partition.maps_of)
@@ -96,7 +98,7 @@ class KernelBuilder:
             writer.name_last(op.results[0].name_hint)
         for value in stored:
             self.store(value, forms[value], partition, writer)
-        return partition, writer
+        return partition, writer, forms.values()
 
     def is_part_of_none(self, target: Target) -> bool:
         """Whether no kernel has these operators, whatever other operators it has.
@@ -257,11 +259,16 @@ class _Partition:
         return -1 if dim is None else dim
 
 
-def _clean(graph: CustomizedOp, *, is_shifted: bool) -> None:
+def _clean(graph: CustomizedOp, own: Collection[SSAValue], *, is_shifted: bool) -> None:
     """Drops what nothing uses, and puts running maxima where maxima cancelled.
 
-    Raises :class:`NotFusedError` where an exponential stays that may overflow.
+    Raises :class:`NotFusedError` where an exponential stays that may overflow, but is none of the
+    program's ``own``.
     """
+
+    def may_overflow(op: Operation) -> bool:
+        return is_plain_exponential(op) and op.results[0] not in own
+
     cse(graph.body)
     region_dce(graph.body)
     for op in tuple(graph.body.block.ops):
@@ -270,11 +277,9 @@ def _clean(graph: CustomizedOp, *, is_shifted: bool) -> None:
     factor_products(graph)
     for op in tuple(graph.body.block.ops):
         end_load(op)  # a mask costs a pass over the tile, and an end of the load nothing
-    plain = [op for op in graph.body.block.ops if is_plain_exponential(op)]
-    if is_shifted:
+    if is_shifted and any(map(may_overflow, graph.body.block.ops)):
         online_softmax(graph)
-        left = [op for op in graph.body.block.ops if is_plain_exponential(op)]
-        if plain and left:
+        if any(map(may_overflow, graph.body.block.ops)):
             raise NotFusedError("an exponential would be left without its maximum")
     try:
         graph.verify()

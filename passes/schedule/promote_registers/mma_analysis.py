@@ -8,6 +8,7 @@ stored as well.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
@@ -213,7 +214,11 @@ def find_chains(kernel: sched.KernelOp) -> list[Chain]:
     """The chains of a kernel that need fewer buffers in registers, in the order of the text."""
     operators = operators_of(kernel)
     uses = Uses.of(operators)
-    joins = {op: values for op in operators if (values := joined(op)) is not None}
+    joins = {
+        op: values
+        for op in operators
+        if not _makes_number_of_all(op, uses) and (values := joined(op)) is not None
+    }
     loaded = _loadable(operators, joins, uses)
     joins = {
         op: [value for value in values if value not in loaded]
@@ -258,6 +263,22 @@ def _takes_columns_of(op: Operation, loaded: frozenset[SSAValue]) -> bool:
     """Whether an operator takes numbers of columns that are not loaded from memory."""
     return isinstance(op, sched.MapOp) and any(
         has_columns(source, op.destination) and source not in loaded for source in op.sources
+    )
+
+
+def _makes_number_of_all(op: Operation, uses: Uses) -> bool:
+    """Whether an operator makes one number that others take beside several rows.
+
+    It stays in memory: threads load it for all of their rows.
+    """
+    return (
+        isinstance(op, sched.MapOp)
+        and math.prod(shape_of(op.destination.type)) == 1
+        and any(
+            isinstance(reader, sched.MapOp)
+            and math.prod(shape_of(reader.destination.type)[:-1]) > 1
+            for reader in uses.readers.get(op.destination, [])
+        )
     )
 
 

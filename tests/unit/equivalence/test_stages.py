@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPas
 from mugraph.passes.sequence import flattened
 from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context, multiverse
-from mugraph.runtime.equivalence import CheckError
+from mugraph.runtime.equivalence import CheckError, stages
 from mugraph.runtime.equivalence.stages import SemanticsWatch
 from mugraph.tools.mg_check import read_sums_as_contiguous
 from mugraph.tools.mg_opt import MgOptMain
@@ -80,6 +80,29 @@ def test_the_passes_of_transpile_keep_every_function(program: str, arch: str) ->
     assert function.stages == len(transpile.passes())
     assert 0 < function.largest_share <= 1
     assert not function.unbounded
+
+
+def test_a_module_that_a_pass_leaves_is_not_executed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executed: list[str] = []
+    run = stages.run_function
+
+    def counted(module: ModuleOp, name: str, *arguments: Any, **options: Any) -> Any:
+        executed.append(name)
+        return run(module, name, *arguments, **options)
+
+    monkeypatch.setattr(stages, "run_function", counted)
+    module = parse(PROGRAMS["rmsnorm"])
+    DecomposeThreadblockPass().apply(make_context(), module)
+    watch = SemanticsWatch.begin(module)
+    watch.check(module, "nothing")
+    assert len(executed) == 1
+    change_constant(module)
+    with pytest.raises(CheckError, match="after --something"):
+        watch.check(module, "something")
+    (function,) = watch.functions.values()
+    assert function.stages == 1
 
 
 def change_constant(module: ModuleOp) -> None:

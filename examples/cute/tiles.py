@@ -21,7 +21,8 @@ def matrices_of(views, *tensors):
     def known(extent):
         return extent if isinstance(extent, int) else 3 * cute.divisibility(extent)
 
-    layouts = (cute.make_row_major_layout(tuple(map(known, one.shape))) for one in tensors)
+    shapes = (one.shape if isinstance(one.shape, tuple) else (one.shape,) for one in tensors)
+    layouts = (cute.make_row_major_layout(tuple(map(known, shape))) for shape in shapes)
     return views(*(cute.make_counting_tensor(layout) for layout in layouts))
 
 

@@ -27,6 +27,7 @@ from xdsl.ir import Block, Region
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.cute.branches import with_branches
 from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
 from mugraph.cute.indices import Index, Numeric
@@ -208,7 +209,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., None], results: Sequence[str] = ()) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function = with_branches(function)
         self.results = tuple(results)
         names = inspect.signature(function).parameters
         unknown = [name for name in results if name not in names]
@@ -217,12 +218,12 @@ class Kernel:
                 f"kernel '{function.__name__}' has no parameter {', '.join(unknown)}, which "
                 "'results' names"
             )
-        carried = carried_variable(function, "dynamic_range")
+        carried = carried_variable(function)
         if carried is not None:
             name, line = carried
             raise KernelError(
                 f"{short_path(inspect.getfile(function))}:{line}: '{name}' is read and bound anew "
-                "in a loop over 'dynamic_range', which is recorded once; compute it from the "
+                "in a loop of the kernel, which is recorded once; compute it from the "
                 "loop's variable, or keep it in a tensor"
             )
 

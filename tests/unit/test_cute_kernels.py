@@ -404,8 +404,7 @@ def test_what_python_cannot_decide() -> None:
 
     def branches(a: Any) -> None:
         thread, _y, _z = cute.arch.thread_idx()
-        if thread < 32:  # the branch
-            a[thread] = 0.0
+        a[thread] = 0.0 if thread < 32 else 1.0  # the branch
 
     def counts(a: Any) -> None:
         thread, _y, _z = cute.arch.thread_idx()
@@ -413,8 +412,7 @@ def test_what_python_cannot_decide() -> None:
             a[i] = 0.0
 
     def asks(a: Any) -> None:
-        if a[0] > 0:  # the element
-            a[1] = 0.0
+        a[1] = 0.0 if a[0] > 0 else 1.0  # the element
 
     def squares(a: Any) -> None:
         thread, _y, _z = cute.arch.thread_idx()
@@ -426,11 +424,11 @@ def test_what_python_cannot_decide() -> None:
             a[k * 4 + stage] = 0.0
             stage = (stage + 1) % 4  # the variable
 
-    refused(branches, "# the branch", "a Python 'if', 'while', 'and' or 'or' asks for", a)
+    refused(branches, "# the branch", "leaves, asks for the condition", a)
     refused(counts, "# the count", "is no number when the kernel is recorded", a)
     refused(asks, "# the element", "asks for an element of a tensor", a)
     refused(squares, "# the product", "is multiplied with the index", a)
-    refused(carries, "# the variable", "'stage' is read and bound anew in a loop over", a)
+    refused(carries, "# the variable", "'stage' is read and bound anew in a loop of the", a)
 
 
 def test_variables_of_comprehensions_are_not_carried() -> None:

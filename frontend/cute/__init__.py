@@ -17,10 +17,17 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
 """
 
 from mugraph.cute import arch, cutlass, math, nvgpu, warpgroup
-from mugraph.cute.branches import with_branches as jit
-from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
+from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, printf, when
 from mugraph.cute.errors import KernelError
-from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
+from mugraph.cute.kernel import (
+    FakeTensor,
+    Kernel,
+    KernelCall,
+    Launch,
+    jit,
+    kernel,
+    make_fake_tensor,
+)
 from mugraph.cute.math import ReductionOp, full_like, where
 from mugraph.cute.numbers import size_in_bytes
 from mugraph.cute.nvgpu import (
@@ -115,6 +122,7 @@ __all__ = [
     "math",
     "mma_atom",
     "nvgpu",
+    "printf",
     "reduce",
     "size",
     "size_in_bytes",

@@ -44,6 +44,11 @@ def joined(*conditions: Callable[[], Any]) -> Any:
             if not condition:
                 return condition
         else:
+            if isinstance(found, Predicate | Number) and type(found) is not type(condition):
+                raise KernelError(
+                    "'and' or 'or' joins a condition on indices and one on elements, which a "
+                    "kernel cannot decide at once; write one 'if' in the other"
+                )
             found = condition if found is True else found & condition
     return found
 
@@ -149,6 +154,10 @@ def _branches(one: ast.If, behind: list[ast.stmt]) -> list[ast.stmt]:
     if _is_left([*one.body, *one.orelse]):
         one.body, one.orelse = (_rewritten(part, behind) for part in (one.body, one.orelse))
         return [one]
+    if (swapped := _opposite_of(one.test)) is not None:
+        # What a kernel can ask is '==', and conditions that hold together.
+        body = one.orelse or [ast.copy_location(ast.Pass(), one)]
+        return _branches(ast.copy_location(ast.If(swapped, body, one.body), one), behind)
     if isinstance(one.test, ast.BoolOp) and isinstance(one.test.op, ast.And) and not one.orelse:
         # One in the other, so that the second one is asked where the first one holds.
         test, *others = one.test.values
@@ -176,6 +185,18 @@ def _branches(one: ast.If, behind: list[ast.stmt]) -> list[ast.stmt]:
         for node in (each, *_headers(each)):
             ast.copy_location(node, one.test)
     return made
+
+
+def _opposite_of(test: ast.expr) -> ast.expr | None:
+    """The opposite of 'or' and of '!='."""
+    match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            others = [ast.copy_location(ast.UnaryOp(ast.Not(), one), one) for one in values]
+            return ast.copy_location(ast.BoolOp(ast.And(), [*others]), test)
+        case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]):
+            return ast.copy_location(ast.Compare(left, [ast.Eq()], [right]), test)
+        case _:
+            return None
 
 
 def _call(function: str, *arguments: ast.expr) -> ast.Call:

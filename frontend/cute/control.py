@@ -40,6 +40,14 @@ def when(condition: Any) -> AbstractContextManager[None]:
     return kernel_machine("when").when(condition)
 
 
+def printf(*_arguments: Any) -> None:
+    """Raises KernelError: a kernel has no output but its tensors."""
+    raise KernelError(
+        "printf: a kernel prints nothing when it runs; 'print' shows tensors and indices when it "
+        "is recorded, and 'launch.run()' computes on numpy, where arrays can be printed"
+    )
+
+
 def elem_less(coord: Any, bound: IntTuple) -> Any:
     """Whether every number of a coordinate is less than that of a bound: what predicates ask."""
     left, right = flatten(coord), flatten(bound)

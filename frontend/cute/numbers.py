@@ -110,6 +110,14 @@ class Number:
     def __abs__(self) -> Number:
         return Number(self.recording, scalars.unary_function("abs", self.value, self.emit, _fail))
 
+    def __eq__(self, other: object) -> Any:
+        return self.compared("==", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.compared("!=", other)
+
+    __hash__ = object.__hash__
+
     def __invert__(self) -> Number:
         """The opposite of a truth."""
         emit = self.recording.add

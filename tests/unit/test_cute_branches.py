@@ -145,3 +145,73 @@ def test_an_else_of_several_conditions() -> None:
 
     found = computed(outside(np.empty(16, F32)).launch(grid=(1,), block=(16,)))
     assert found.tolist() == [2.0] * 9 + [1.0] + [2.0] * 6
+
+
+def test_conditions_of_which_one_holds_and_vectors() -> None:
+    @cute.kernel(results=["b"])
+    def kernel(a: Any, b: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        parts = [cute.zipped_divide(one, (4,)) for one in (a, b)]
+        part = (None, thread)
+        parts[1][part] = parts[0][part].load() + 1.0
+        if thread == 0 or thread == 7:
+            b[thread * 4] = 9.0
+        if thread != 3:
+            b[thread * 4 + 1] = 8.0
+        else:
+            b[thread * 4 + 1] = 7.0
+        if b[thread * 4 + 2] == 3.0:
+            b[thread * 4 + 2] = -3.0
+        if b[thread * 4 + 3] != 4.0:
+            b[thread * 4 + 3] = -4.0
+
+    a = np.arange(32, dtype=F32)
+    found = computed(kernel(a, np.empty(32, F32)).launch(grid=(1,), block=(8,)))
+    expected = a + 1
+    expected[[0, 28]] = 9
+    expected[1::4] = 8
+    expected[13] = 7
+    expected[2] = -3
+    expected[3::4] = [4, *[-4] * 7]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_indices_and_elements_are_not_decided_at_once() -> None:
+    @cute.kernel
+    def mixed(a: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        if thread < 3 and a[thread] > 0:
+            a[thread] = 1.0
+        if thread == 0 or a[thread] > 0:
+            a[thread] = 2.0
+
+    @cute.kernel
+    def prints(a: Any) -> None:
+        cute.printf("{}", a[0])
+
+    a = cute.make_fake_tensor("f32", (32,))
+    for kernel, words in (
+        (mixed, "joins a condition on indices and one on elements"),
+        (prints, "a kernel prints nothing when it runs"),
+    ):
+        with pytest.raises(cute.KernelError, match=words):
+            kernel(a).launch(grid=(1,), block=(32,)).trace()
+
+
+def test_a_function_of_the_host_launches() -> None:
+    @cute.kernel
+    def doubled(a: Any, b: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        b[thread] = a[thread] * 2
+
+    @cute.jit
+    def host(a: Any, b: Any) -> cute.Launch:
+        return doubled(a, b).launch(grid=(1,), block=(cute.size(a),))
+
+    a, b = np.arange(32, dtype=F32), np.zeros(32, F32)
+    host(a, b)
+    assert (b == 2 * a).all()
+    fake = cute.make_fake_tensor("f32", (32,))
+    assert "te.kernel" in str(host(fake, fake).trace())
+    doubled(a, a).launch(grid=(1,), block=(32,))
+    assert a[1] == 1  # outside of such a function it is not run

@@ -348,14 +348,14 @@ def _bulk_tile(
         raise BulkCopyError(
             f"its rows of {tile[inner]} elements are no multiple of the swizzle's {width}"
         )
-    box = [width, *(_divisor_up_to(tile[dim], MAX_BOX_EXTENT) for dim in outer)]
-    reach = 1
-    for dim, extent in zip(tensor.order, box, strict=True):
-        if along[dim][:extent] != [at * reach for at in range(extent)]:
-            raise BulkCopyError(
-                f"a box of {'x'.join(map(str, reversed(box)))} elements does not lie densely in "
-                f"the buffer's layout {layout}"
-            )
+    if along[inner][:width] != [*range(width)]:
+        raise BulkCopyError(f"its rows do not lie densely in the buffer's layout {layout}")
+    box, reach = [width], width
+    for dim in outer:  # as far as neighbours lie one behind the other
+        steps, extent = along[dim], _divisor_up_to(tile[dim], MAX_BOX_EXTENT)
+        while steps[:extent] != [at * reach for at in range(extent)]:
+            extent = _divisor_up_to(tile[dim], extent - 1)
+        box.append(extent)
         reach *= extent
     count = math.prod(tile[dim] for dim in tensor.order) // math.prod(box)
     if count > MAX_BOXES:

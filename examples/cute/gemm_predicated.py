@@ -5,16 +5,10 @@ padding: what lies there is zero.  Tiles of later steps come by cp.async, which 
 block multiplies; those that have no neighbours along K come to registers, a step ahead.
 """
 
-from tiles import as_they_are, matrices_of, print_product, swizzled, tiles_of
+from tiles import as_they_are, exists_in, matrices_of, neighbours, print_product, swizzled, tiles_of
 
 from mugraph import cute
 from mugraph.cute import _
-
-
-def exists_in(shape):
-    """What says whether coordinates are those of an element."""
-    before = (-1,) * (len(shape) if isinstance(shape, tuple) else 1)
-    return lambda at: cute.elem_less(before, at) & cute.elem_less(at, shape)
 
 
 @cute.kernel(results=["c"])
@@ -89,16 +83,6 @@ def gemm_predicated(a, b, c, tiler, stages, mma, load_a, load_b, stored, views=a
             cute.gemm(mma, ra[_, _, block], rb[_, _, block], sums)
     exists = cute.transform(at[(0, _), _, _] if stored == 2 else at, exists_in(shapes[2]))
     cute.copy_if(exists, sums, result)
-
-
-def neighbours(matrix, mode, tile):
-    """How many elements along the first one of a matrix's modes 0 or 1 may be moved at once."""
-    (extent, *_), (step, *_) = matrix.layout[mode].flat_shape, matrix.layout[mode].flat_stride
-    first = cute.Layout(tile[mode]).flat_shape[0]
-    others = [one for one in matrix.layout.flat_stride if one != 1]
-    numbers = (extent, first, matrix.offset, *others)
-    widths = (8, 4, 2) if step == 1 else ()
-    return next((width for width in widths if not any(one % width for one in numbers)), 1)
 
 
 def tiled_load(matrix, tile, threads):

@@ -21,7 +21,8 @@ def matrices_of(views, *tensors):
     def known(extent):
         return extent if isinstance(extent, int) else 3 * cute.divisibility(extent)
 
-    layouts = (cute.make_row_major_layout(tuple(map(known, one.shape))) for one in tensors)
+    shapes = (one.shape if isinstance(one.shape, tuple) else (one.shape,) for one in tensors)
+    layouts = (cute.make_row_major_layout(tuple(map(known, shape))) for shape in shapes)
     return views(*(cute.make_counting_tensor(layout) for layout in layouts))
 
 
@@ -44,6 +45,22 @@ def tile_of(extents, elements, allowed=lambda tile: True):
         key=lambda tile: (tiles_of(extents, tile), [-extent for extent in tile]),
         default=None,
     )
+
+
+def exists_in(shape):
+    """What says whether coordinates are those of an element."""
+    before = (-1,) * (len(shape) if isinstance(shape, tuple) else 1)
+    return lambda at: cute.elem_less(before, at) & cute.elem_less(at, shape)
+
+
+def neighbours(matrix, mode, tile):
+    """How many elements along the first one of a matrix's modes 0 or 1 may be moved at once."""
+    (extent, *_), (step, *_) = matrix.layout[mode].flat_shape, matrix.layout[mode].flat_stride
+    first = cute.Layout(tile[mode]).flat_shape[0]
+    others = [one for one in matrix.layout.flat_stride if one != 1]
+    numbers = (extent, first, matrix.offset, *others)
+    widths = (8, 4, 2) if step == 1 else ()
+    return next((width for width in widths if not any(one % width for one in numbers)), 1)
 
 
 def swizzled(rows: int, columns: int, *stages: int) -> cute.AnyLayout:

@@ -16,10 +16,18 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
     module = launch.trace()    # for --check-hazards, -t cuda ...
 """
 
-from mugraph.cute import arch, math, nvgpu, warpgroup
-from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, when
+from mugraph.cute import arch, cutlass, math, nvgpu, warpgroup
+from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, printf, when
 from mugraph.cute.errors import KernelError
-from mugraph.cute.kernel import FakeTensor, Kernel, KernelCall, Launch, kernel, make_fake_tensor
+from mugraph.cute.kernel import (
+    FakeTensor,
+    Kernel,
+    KernelCall,
+    Launch,
+    jit,
+    kernel,
+    make_fake_tensor,
+)
 from mugraph.cute.math import ReductionOp, full_like, where
 from mugraph.cute.numbers import size_in_bytes
 from mugraph.cute.nvgpu import (
@@ -32,6 +40,7 @@ from mugraph.cute.nvgpu import (
     make_tiled_mma,
 )
 from mugraph.cute.sizes import ceil_div, divisibility, size, sym_int
+from mugraph.cute.storage import struct
 from mugraph.dialects import cute as algebra
 from mugraph.dialects.cute import *  # noqa: F403 (one list of operations, in that module)
 from mugraph.dialects.cute import operations
@@ -82,6 +91,7 @@ __all__ = [
     "copy",
     "copy_atom",
     "copy_if",
+    "cutlass",
     "divisibility",
     "domain_offset",
     "dynamic_range",
@@ -89,6 +99,7 @@ __all__ = [
     "fill",
     "full_like",
     "gemm",
+    "jit",
     "kernel",
     "local_partition",
     "local_tile",
@@ -111,9 +122,11 @@ __all__ = [
     "math",
     "mma_atom",
     "nvgpu",
+    "printf",
     "reduce",
     "size",
     "size_in_bytes",
+    "struct",
     "sym_int",
     "tma_atom",
     "tma_partition",

@@ -9,12 +9,23 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+_LOOPS = "dynamic_range"
+"""What a loop of the kernel runs over, or ``range`` of a module."""
 
-def carried_variable(function: Callable[..., Any], loops: str) -> tuple[str, int] | None:
-    """The first variable that is read before it is bound in a loop over ``loops``, and its line.
+
+def names_read(statements: Sequence[ast.stmt]) -> set[str]:
+    """The variables that statements read before they bind them."""
+    events = _Events()
+    for statement in statements:
+        events.visit(statement)
+    return events.read
+
+
+def carried_variable(function: Callable[..., Any]) -> tuple[str, int] | None:
+    """The first variable that is read before it is bound in a loop of the kernel, and its line.
 
     ``None`` where there is none, or where the function has no text.
     """
@@ -24,7 +35,7 @@ def carried_variable(function: Callable[..., Any], loops: str) -> tuple[str, int
     except (OSError, SyntaxError, TypeError):
         return None
     for loop in ast.walk(tree):
-        if isinstance(loop, ast.For) and _calls(loop.iter, loops):
+        if isinstance(loop, ast.For) and _is_recorded(loop.iter):
             events = _Events()
             for statement in loop.body:
                 events.visit(statement)
@@ -33,11 +44,13 @@ def carried_variable(function: Callable[..., Any], loops: str) -> tuple[str, int
     return None
 
 
-def _calls(expression: ast.expr, name: str) -> bool:
+def _is_recorded(expression: ast.expr) -> bool:
     if not isinstance(expression, ast.Call):
         return False
     called = expression.func
-    return name == (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", ""))
+    if isinstance(called, ast.Attribute):
+        return called.attr in (_LOOPS, "range")
+    return isinstance(called, ast.Name) and called.id == _LOOPS
 
 
 class _Events(ast.NodeVisitor):

@@ -10,6 +10,7 @@ from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Index, Numeric
 from mugraph.cute.machine import kernel_machine
 from mugraph.cute.sizes import at_most
+from mugraph.cute.storage import struct
 from mugraph.dialects.cute import ComposedLayout, IntTuple, Layout
 from mugraph.dialects.cute.int_tuple import flatten
 from mugraph.dialects.cute.tensor import Tensor
@@ -37,6 +38,14 @@ def when(condition: Any) -> AbstractContextManager[None]:
     not where it is on elements, which are taken to say anything.
     """
     return kernel_machine("when").when(condition)
+
+
+def printf(*_arguments: Any) -> None:
+    """Raises KernelError: a kernel has no output but its tensors."""
+    raise KernelError(
+        "printf: a kernel prints nothing when it runs; 'print' shows tensors and indices when it "
+        "is recorded, and 'launch.run()' computes on numpy, where arrays can be printed"
+    )
 
 
 def elem_less(coord: Any, bound: IntTuple) -> Any:
@@ -72,6 +81,10 @@ class SmemAllocator:
         if not isinstance(layout, Layout | ComposedLayout):
             layout = Layout(layout)
         return kernel_machine("allocate_tensor").shared(element_type, layout, name, byte_alignment)
+
+    def allocate(self, storage: struct) -> Any:
+        """Ranges by their names: ``allocate(Storage).a.get_tensor(layout)``."""
+        return storage.placed()
 
     def allocate_array(self, element_type: str, num_elems: int = 1, name: str = "barriers") -> Any:
         """Mbarriers: ``allocate_array("i64", 4)`` is a pointer to the first of four.

@@ -8,6 +8,11 @@ from types import FrameType, TracebackType
 
 from mugraph.errors import UserError
 
+DECIDED_BY_PYTHON = (
+    "Python's 'while', 'or', an 'if' in an expression, or one that 'return' or 'break' leaves"
+)
+"""What the kernel cannot decide."""
+
 
 class KernelError(UserError, ValueError):
     """A kernel that cannot be recorded; its text begins with the line of Python that says so."""

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from mugraph.cute.errors import KernelError
+from mugraph.cute.errors import DECIDED_BY_PYTHON, KernelError
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ class Index:
 
     def __bool__(self) -> bool:
         raise KernelError(
-            f"a Python 'if' or 'while' asks for the index {self}, which differs from thread to "
-            "thread or iteration; use 'with when(...)'"
+            f"Python asks whether the index {self} is 0, which differs from thread to thread or "
+            "iteration; compare it in an 'if'"
         )
 
     def __index__(self) -> int:
@@ -291,6 +291,26 @@ class Predicate:
 
     __rand__ = __and__
 
+    def opposites(self) -> list[Predicate | bool]:
+        """Conditions of which one holds where these do not all."""
+        found: list[Predicate | bool] = []
+        before: Predicate | bool = True
+        for index, same in self.conditions:
+            others = [at_least(-index - 1), *([at_least(index - 1)] if same else [])]
+            found += [before & other for other in others if other is not False]
+            before = before & Predicate(((index, same),))
+        return found
+
+    def __invert__(self) -> Predicate | bool:
+        """The opposite.  Raises KernelError where that is one of several conditions."""
+        found = self.opposites()
+        if len(found) > 1:
+            raise KernelError(
+                f"the opposite of '{self}' is one of several conditions, and those of a kernel "
+                "hold together; write 'if' and 'else', or each of them"
+            )
+        return found[0] if found else False
+
     def uses(self, variable: SSAValue) -> bool:
         """Whether a condition depends on a variable."""
         return any(index.uses(variable) for index, _ in self.conditions)
@@ -298,13 +318,13 @@ class Predicate:
     def __bool__(self) -> bool:
         if all(index.is_of_call for index, _ in self.conditions):
             raise KernelError(
-                f"a Python 'if', 'while', 'and' or 'or' asks for {self}, which a call decides; "
+                f"{DECIDED_BY_PYTHON}, asks for {self}, which a call decides; "
                 "say more of the extent, sym_int(..., divisibility=8), or use 'with "
                 "when(...)' in the kernel"
             )
         raise KernelError(
-            f"a Python 'if', 'while', 'and' or 'or' asks for the condition {self}, which differs "
-            "from thread to thread or iteration; use 'with when(...)', and '&' between conditions"
+            f"{DECIDED_BY_PYTHON}, asks for the condition {self}, which differs from thread to "
+            "thread or iteration; use a whole 'if', and '&' between conditions elsewhere"
         )
 
     def __str__(self) -> str:

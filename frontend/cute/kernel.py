@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from io import StringIO
 from math import prod
@@ -27,6 +28,7 @@ from xdsl.ir import Block, Region
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.cute.branches import with_branches
 from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
 from mugraph.cute.indices import Index, Numeric
@@ -41,7 +43,7 @@ from mugraph.dialects import te
 from mugraph.dialects.cute import Layout, LayoutError, make_row_major_layout
 from mugraph.dialects.cute.engines import ArrayEngine
 from mugraph.dialects.cute.int_tuple import flatten, is_tuple
-from mugraph.dialects.cute.machines import running_on
+from mugraph.dialects.cute.machines import current_machine, running_on
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.locations import place_of
@@ -55,6 +57,10 @@ from mugraph.runtime.interpreter.texpr import run_texpr
 
 Extents = Sequence[Numeric]
 """Numbers, and extents of tensors that a call says, divided and rounded up."""
+
+
+_LAUNCHES_RUN: ContextVar[bool] = ContextVar("_LAUNCHES_RUN", default=False)
+"""Whether a function of :func:`jit` is called, outside of kernels."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +214,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., None], results: Sequence[str] = ()) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function = with_branches(function)
         self.results = tuple(results)
         names = inspect.signature(function).parameters
         unknown = [name for name in results if name not in names]
@@ -217,12 +223,12 @@ class Kernel:
                 f"kernel '{function.__name__}' has no parameter {', '.join(unknown)}, which "
                 "'results' names"
             )
-        carried = carried_variable(function, "dynamic_range")
+        carried = carried_variable(function)
         if carried is not None:
             name, line = carried
             raise KernelError(
                 f"{short_path(inspect.getfile(function))}:{line}: '{name}' is read and bound anew "
-                "in a loop over 'dynamic_range', which is recorded once; compute it from the "
+                "in a loop of the kernel, which is recorded once; compute it from the "
                 "loop's variable, or keep it in a tensor"
             )
 
@@ -252,7 +258,10 @@ class KernelCall:
             raise KernelError(
                 f"a block has at most {MAX_THREADS} threads, not {prod(threads)} ({tuple(block)})"
             )
-        return Launch(self, _three("grid", grid), threads)
+        made = Launch(self, _three("grid", grid), threads)
+        if _LAUNCHES_RUN.get() and all(one.storage is not None for one in self.parameters):
+            made.run()
+        return made
 
 
 @dataclass(frozen=True)
@@ -399,6 +408,26 @@ def _three(what: str, extents: Sequence[Any]) -> tuple[Any, Any, Any]:
         )
     x, y, z = (*extents, 1, 1)[:3]
     return x, y, z
+
+
+def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that kernels call, or one that launches them.
+
+    Its ``if`` is that of kernels.  What it launches on arrays outside of kernels runs on numpy.
+    """
+    found = with_branches(function)
+
+    @functools.wraps(function)
+    def called(*arguments: Any, **named: Any) -> Any:
+        if current_machine() is not None:
+            return found(*arguments, **named)
+        before = _LAUNCHES_RUN.set(True)
+        try:
+            return found(*arguments, **named)
+        finally:
+            _LAUNCHES_RUN.reset(before)
+
+    return called
 
 
 def kernel(function: Callable[..., None] | None = None, *, results: Sequence[str] = ()) -> Any:

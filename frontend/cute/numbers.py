@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import AffineMapAttr, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mugraph.cute.errors import KernelError
+from mugraph.cute.errors import DECIDED_BY_PYTHON, KernelError
 from mugraph.cute.indices import Index, Numeric, Predicate, Variable, affine_map, as_index
 from mugraph.cute.recording import Recording
 from mugraph.dialects import te
@@ -110,6 +110,19 @@ class Number:
     def __abs__(self) -> Number:
         return Number(self.recording, scalars.unary_function("abs", self.value, self.emit, _fail))
 
+    def __eq__(self, other: object) -> Any:
+        return self.compared("==", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.compared("!=", other)
+
+    __hash__ = object.__hash__
+
+    def __invert__(self) -> Number:
+        """The opposite of a truth."""
+        emit = self.recording.add
+        return Number(self.recording, scalars.select(self.value, 0, 1, emit, _fail)) > 0
+
     def __neg__(self) -> Number:
         return self.binary("-", 0, self)
 
@@ -122,8 +135,8 @@ class Number:
 
     def __bool__(self) -> bool:
         raise KernelError(
-            "a Python 'if' or 'while' asks for an element of a tensor, which is not known when the "
-            "kernel is recorded; use 'when', 'math.where', 'math.maximum' or 'math.minimum'"
+            f"{DECIDED_BY_PYTHON}, asks for an element of a tensor, which is not known when the "
+            "kernel is recorded; use a whole 'if', 'where', 'math.maximum' or 'math.minimum'"
         )
 
     def __float__(self) -> float:

@@ -24,7 +24,12 @@ from mugraph.dialects.cute import tiled as _tiled
 from mugraph.dialects.cute.atoms import CopyAtom, MmaAtom, copy_atom
 from mugraph.dialects.cute.int_tuple import size
 from mugraph.dialects.cute.tiled import TiledCopy, TiledMma, make_tiled_copy_for
-from mugraph.dialects.cute.tma import TmaCopy, make_tma_copy, tma_partition
+from mugraph.dialects.cute.tma import (
+    TmaCopy,
+    create_tma_multicast_mask,
+    make_tma_copy,
+    tma_partition,
+)
 
 
 class TypedAtom(NamedTuple):
@@ -88,7 +93,13 @@ class cpasync:  # noqa: N801
             raise LayoutError(f"make_tiled_tma_atom: {smem_layout} is no tile of {cta_tiler}.")
         return make_tma_copy(op, gmem_tensor, smem_layout), gmem_tensor
 
+    @staticmethod
+    def CopyBulkTensorTileG2SMulticastOp() -> str:  # noqa: N802
+        """A load by TMA to several blocks of a cluster."""
+        return "SM90_TMA_LOAD_MULTICAST"
+
     tma_partition = staticmethod(tma_partition)
+    create_tma_multicast_mask = staticmethod(create_tma_multicast_mask)
 
 
 class warp:  # noqa: N801

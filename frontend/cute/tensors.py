@@ -82,7 +82,8 @@ class RecordedTensor(Tensor):
         first = add_coordinates(self.first, step)
         return self._part(part.layout, part.offset, kept, first)
 
-    def __setitem__(self, coord: Any, value: Any) -> None:
+    def set_element(self, coord: Any, value: Any) -> None:
+        """Writes the element at a coordinate."""
         self.engine.store(self.element(coord), value)
 
     def apply(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> Tensor:

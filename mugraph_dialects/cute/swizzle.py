@@ -148,6 +148,16 @@ class ComposedLayout(Shown):
         object.__setattr__(self, "offset", offset)
         object.__setattr__(self, "layout", layout)
 
+    @property
+    def outer(self) -> Layout[int]:
+        """The layout, as CuTe's DSL calls it."""
+        return self.layout
+
+    @property
+    def inner(self) -> Swizzle:
+        """The swizzle, as CuTe's DSL calls it."""
+        return self.swizzle
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"ComposedLayout is immutable; {name} cannot be set.")
 

@@ -146,6 +146,15 @@ class Tensor:
         return Tensor(self.engine, kept, 0 if isinstance(total, int) else total)
 
     def __setitem__(self, coord: Any, value: Any) -> None:
+        if not has_underscore(coord):
+            self.set_element(coord, value)
+        elif isinstance(value, Values):
+            self[coord].store(value)
+        else:
+            _machine().fill(self[coord], value)
+
+    def set_element(self, coord: Any, value: Any) -> None:
+        """Writes the element at a coordinate."""
         self.engine.store(self.index(coord), value)
 
     def places(self) -> Any:

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from unit.test_cute_kernels import example
 
+from benchmarks.cute_kernels import launch_of
 from mugraph import cute
 from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.dialects.windows import Mode, Windows
@@ -102,8 +102,19 @@ class Gett:
         """The kernel of ``examples/cute/contraction.py``, of small tiles and few blocks."""
         inputs, exact = self.tensors()
         c = np.full(exact.shape, np.nan, np.float16)
-        launch = example("contraction").launch(self.text, *inputs, c, (64, 64), 2, 3)
-        return launch, [*inputs, c], exact
+        return self.launch(*inputs, c, tile=(64, 64), stages=2, blocks=3), [*inputs, c], exact
+
+    def launch(self, *tensors: Any, **options: Any) -> cute.Launch:
+        """The kernel of the example."""
+        return launch_of("contraction")(self.text, *tensors, **options)
+
+    def program(self) -> str:
+        """The contraction as a µGraph."""
+        return product_text(*self.matrices())
+
+    def given(self) -> list[Array]:
+        """What the µGraph is given."""
+        return [one.of(each) for one, each in zip(self.matrices(), self.tensors()[0], strict=False)]
 
 
 @dataclass(frozen=True)
@@ -190,7 +201,7 @@ class Convolution:
             (0, *(-pad for pad in self.padding), 0),
         )
 
-    def text(self) -> str:
+    def program(self) -> str:
         """The convolution as a µGraph of windows and a product."""
         windows = self.windows()
         modes = ", ".join(
@@ -212,18 +223,32 @@ func.func @f(%x: tensor<{images}xf16>, %w: {filters}) -> {results} {{
         """The kernel of ``examples/cute/convolution.py``, of small tiles and few blocks."""
         inputs, exact = self.tensors()
         y = np.full(exact.shape, np.nan, np.float16)
-        launch = example("convolution").launch(
-            *inputs, y, self.strides, self.padding, self.dilations, (64, 64), 2, 3
-        )
-        return launch, [*inputs, y], exact
+        return self.launch(*inputs, y, tile=(64, 64), stages=2, blocks=3), [*inputs, y], exact
+
+    def launch(self, *tensors: Any, **options: Any) -> cute.Launch:
+        """The kernel of the example."""
+        settings = self.strides, self.padding, self.dilations
+        return launch_of("convolution")(*tensors, *settings, **options)
+
+    def given(self) -> list[Array]:
+        """What the µGraph is given."""
+        (x, w), _exact = self.tensors()
+        return [x, self.matrices()[1].of(w)]
 
 
 MOST_OPERATIONS = 1 << 20
 
 
-def random_gett(rng: np.random.Generator) -> Gett:
-    """Tensors of one to five modes in any order, of few elements and odd extents."""
-    counts = [int(rng.integers(1, 4)), int(rng.integers(0, 3)), int(rng.integers(1, 3))]
+def random_gett(rng: np.random.Generator, modes: int | None = None) -> Gett:
+    """Tensors of one to five modes in any order, of few elements and odd extents.
+
+    With ``modes`` the largest tensor has so many, and half of the contractions are of neighbours
+    along K, and along N, by multiples of 8.
+    """
+    while True:
+        counts = [int(rng.integers(1, 4)), int(rng.integers(0, 3)), int(rng.integers(1, 3))]
+        if modes is None or sum(counts) - min(counts) == modes:
+            break
     letters = list("abcdefg"[: sum(counts)])
     rows, columns, summed = (
         letters[sum(counts[:place]) : sum(counts[: place + 1])] for place in range(3)
@@ -231,28 +256,41 @@ def random_gett(rng: np.random.Generator) -> Gett:
     names = ["".join(rng.permutation(one)) for one in (rows + summed, columns + summed)]
     out = "".join(rng.permutation(rows + columns))
     extents = {one: int(rng.choice([1, 2, 3, 5, 8, 13, 16])) for one in letters}
-    while prod(extents.values()) > MOST_OPERATIONS:
-        extents[max(extents, key=lambda one: extents[one])] = 2
+    most = MOST_OPERATIONS
+    if modes is not None:
+        most = 1 << 24
+        if columns and rng.integers(2):
+            last = summed[0], summed[0], columns[0]
+            *names, out = (
+                one.replace(letter, "") + letter
+                for one, letter in zip((*names, out), last, strict=True)
+            )
+            extents |= {one: 8 * int(rng.integers(1, 13)) for one in last}
+    while prod(extents.values()) > most:
+        extents[max(extents, key=lambda one: extents[one])] //= 2
     return Gett(f"{names[0]},{names[1]}->{out}", extents)
 
 
-def random_convolution(rng: np.random.Generator) -> Convolution:
+def random_convolution(
+    rng: np.random.Generator, ranks: tuple[int, ...] = (1, 2, 2, 3), largest: int = 8
+) -> Convolution:
     """One to three dimensions, with strides, padding and dilation of their own."""
     while True:
-        rank = int(rng.choice([1, 2, 2, 3]))
+        rank = int(rng.choice(ranks))
 
         def drawn(low: int, high: int, rank: int = rank) -> tuple[int, ...]:
             return tuple(int(one) for one in rng.integers(low, high, rank))
 
-        channels = (int(one) for one in rng.choice([1, 3, 8, 16, 20, 40], 2))
+        channels, filters = (int(one) for one in rng.choice([1, 3, 8, 16, 20, 40], 2))
         one = Convolution(
             int(rng.integers(1, 4)),
-            drawn(1, 9),
-            *channels,
-            drawn(1, 4),
-            drawn(1, 4),
-            drawn(0, 3),
-            drawn(1, 3),
+            drawn(1, largest + 1),
+            channels,
+            filters,
+            window=drawn(1, 4),
+            strides=drawn(1, 4),
+            padding=drawn(0, 3),
+            dilations=drawn(1, 3),
         )
         if min(one.between) > 0:
             return one
@@ -262,3 +300,17 @@ def drawn(number: int) -> Gett | Convolution:
     """The drawn one of a number: the same in each run."""
     rng = np.random.default_rng(number)
     return random_convolution(rng) if number % 2 else random_gett(rng)
+
+
+KINDS = (
+    "contraction of 4 modes",
+    "contraction of 5 modes",
+    "convolution of 2 dimensions",
+    "convolution of 3 dimensions",
+)
+
+
+def drawn_for_a_gpu(number: int) -> Gett | Convolution:
+    """The drawn one of a number, of ``KINDS[number % 4]``, and larger."""
+    rng, (half, odd) = np.random.default_rng(number), divmod(number % len(KINDS), 2)
+    return random_convolution(rng, (2 + odd,), 16) if half else random_gett(rng, 4 + odd)

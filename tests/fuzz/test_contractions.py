@@ -41,7 +41,7 @@ def test_windows(number: int) -> None:
     _, filters, results = one.matrices()
     given, wanted = [tensors[0], filters.of(tensors[1])], results.of(exact)
     context = make_context()
-    module = Parser(context, one.text()).parse_module()
+    module = Parser(context, one.program()).parse_module()
     module.verify()
     (found,) = run_function(module, None, given)
     np.testing.assert_allclose(found, wanted, atol=2e-3 * max(1.0, np.abs(exact).max()))

@@ -76,7 +76,8 @@ def refuses(layout: AnyLayout, extents: tuple[int, ...] = (16, 64)) -> str:
 
 
 def test_what_cannot_be_moved() -> None:
-    assert "does not lie densely" in refuses(Layout((16, 64), (72, 1)))
+    assert "start at byte 144 of the buffer" in refuses(Layout((16, 64), (72, 1)))
+    assert "rows do not lie densely" in refuses(Layout((16, 64), (1, 16)))
     assert "not a multiple of 16" in refuses(Layout((16, 4), (4, 1)), (16, 4))
     with pytest.raises(BulkCopyError, match="no dimension of the tensor is contiguous"):
         tensor_dims((64, 512), (1024, 2), 2)
@@ -84,6 +85,14 @@ def test_what_cannot_be_moved() -> None:
         tensor_dims((64, 512), (514, 1), 2)
     with pytest.raises(BulkCopyError, match="at most 5"):
         tensor_dims((2, 2, 2, 2, 2, 8), row_major_strides((2, 2, 2, 2, 2, 8)), 2)
+
+
+def test_matrices_that_lie_apart_are_boxes_of_their_own() -> None:
+    tensor = tensor_dims((8, 64, 64), (4096, 64, 1), 2)
+    found = bulk_tile(tensor, (4, 32, 64), Layout((4, 32, 64), (4096, 64, 1)), 2)
+    assert found.box == (64, 32, 1)
+    assert found.starts == tuple((0, 0, number) for number in range(4))
+    assert found.offsets == tuple(4096 * number for number in range(4))
 
 
 def test_heads_that_share_keys_are_no_dimension_of_a_tensor_map() -> None:

@@ -419,7 +419,7 @@ def test_what_copies_cannot_do() -> None:
     text = "cute.copy(load"
     narrow = cute.make_fake_tensor("f16", (64, 100))
     refused(odd, text, "stride along dimension 0 is 200 bytes, not a multiple of 16", narrow)
-    refused(plain, text, "does not lie densely in the buffer's layout", a)
+    refused(plain, text, "a tile takes 64 boxes, more than 32", a)
     refused(unpaid, text, "counts its bytes at an mbarrier: give 'tma_bar_ptr'", a)
     refused(chosen, text, "TMA takes no predicates", a)
     refused(several, text, "sends to the blocks of a cluster, which kernels do not have", a)

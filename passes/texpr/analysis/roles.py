@@ -35,11 +35,16 @@ def roles_of(threads: te.LoopOp) -> Iterator[Rows]:
     marks = [np.zeros(len(every), np.int64)]
     if any(isinstance(op, te.WarpgroupMmaOp) for op in threads.walk()):
         marks.append(every // GROUP_THREADS)
-    for op in threads.walk():
-        if not isinstance(op, te.IfOp) or not any(isinstance(one, WAITS) for one in op.walk()):
-            continue
-        if set(variables_of(list(op.indices))) == {threads.variable}:
-            holds = all_hold([op], {threads.variable: every})
+    decided = [
+        op
+        for op in threads.walk()
+        if isinstance(op, te.IfOp) and set(variables_of(list(op.indices))) == {threads.variable}
+    ]
+    for op in decided:
+        if any(isinstance(one, WAITS) for one in op.walk()):
+            # Threads that do not come to a condition do not differ by it.
+            around = [one for one in decided if one.is_ancestor(op)]
+            holds = all_hold(around, {threads.variable: every})
             marks.append(np.broadcast_to(holds, every.shape).astype(np.int64))
     _, roles = np.unique(np.stack(marks, axis=1), axis=0, return_inverse=True)
     roles = roles.reshape(-1)

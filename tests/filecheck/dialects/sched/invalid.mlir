@@ -1073,7 +1073,7 @@ sched.kernel @k inputs 1 grid [4, 1, 1] persistent 4 block [32, 1, 1] {
 
 // -----
 
-// CHECK: 'sched.bulk_copy' of %t: a box of 8x16 elements does not lie densely in the buffer's layout (8,16):(1,8)
+// CHECK: 'sched.bulk_copy' of %t: its rows do not lie densely in the buffer's layout (8,16):(1,8)
 sched.kernel @k inputs 1 grid [2, 1, 1] block [32, 1, 1] {
 ^bb0(%x: !sched.global<16x64xf16, (16,64):(64,1)>, %o: !sched.global<16x64xf16, (16,64):(64,1)>):
   %t = sched.local_tile %x map [0, -1, -1] fordim 1 : !sched.global<16x64xf16, (16,64):(64,1)> -> !sched.global<8x16xf16, (8,16):(64,1)>

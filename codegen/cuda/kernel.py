@@ -151,7 +151,7 @@ def print_kernel(
     if is_task and not kernel.waits_for_grids():
         print_grid_wait(printer, "what the task needs is done")
     operators = list(kernel.body.block.ops)
-    while operators and isinstance(operators[0], sched.GridWaitOp | sched.GridLaunchOp):
+    while operators and isinstance(operators[0], sched.GridWaitOp):
         printer.print(operators.pop(0))
     for length in kernel.held_lengths:
         holder = kernel.body.block.args[length.argument]

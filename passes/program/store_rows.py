@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn, sched
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn.overlap import JOINED, launches_of
+from mugraph.dialects.kn.overlap import JOINED, CanJoin
 from mugraph.dialects.kn.scatter import PlacedRows
 from mugraph.dialects.kn.workspace import ADDRESS_ALIGNMENT, memory_root
 from mugraph.dialects.sched.programs import is_task
@@ -63,19 +63,16 @@ def computed_by(value: SSAValue) -> SSAValue | None:
 
 
 def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows) -> bool:
-    """Analysis: whether each block stores a part of one row that lies in one place.
-
-    Of kernels that load nothing before they wait: numbers of rows are read first of all.
-    """
+    """Analysis: whether each block stores, at once, a part of one row that lies in one place."""
     alone = kernel.is_plain() and not kernel.cuts and not kernel.held_lengths
-    if not (alone and kernel.waits_for_grids()) or kernel.constant_inputs:
+    if not (alone and kernel.waits_for_grids()):
         return False
     tiles = [use.operation for use in argument.uses]
     tile = tiles[0]
     if len(tiles) != 1 or not isinstance(tile, sched.LocalTileOp) or not tile.is_plain:
         return False
     copies = [use.operation for use in tile.result.uses]
-    if not all(isinstance(op, sched.CopyOp) and not op.checked_dims for op in copies):
+    if len(copies) != 1 or not isinstance(copies[0], sched.CopyOp) or copies[0].checked_dims:
         return False
     layout = resolved_layout_of(tile.result)
     elements = math.prod(shape_of(tile.result.type))
@@ -87,6 +84,13 @@ def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows)
     return all(step * size % ADDRESS_ALIGNMENT == 0 for step in (rows.row_stride, rows.apart))
 
 
+def head_of(op: Operation) -> Operation:
+    """Analysis: the first of the operators that share an operator's launch."""
+    while isinstance(op, CanJoin) and op.is_joined and op.prev_op is not None:
+        op = op.prev_op
+    return op
+
+
 def storing_of(scatter: kn.ScatterOp) -> Storing | None:
     """Analysis: how the kernel that computes a scatter's rows may store them, if it may."""
     rows, value = scatter.placed_rows(), computed_by(scatter.values)
@@ -95,9 +99,7 @@ def storing_of(scatter: kn.ScatterOp) -> Storing | None:
     launch = value.owner
     assert isinstance(launch, sched.LaunchOp)  # as computed_by looks for one
     numbers = memory_root(scatter.rows)
-    first: Operation = launch
-    while isinstance(first, sched.LaunchOp) and first.is_joined and first.prev_op is not None:
-        first = first.prev_op
+    first = head_of(launch)
     known = not isinstance(numbers.owner, Operation) or numbers.owner.is_before_in_block(first)
     kernel = launch.resolve()
     argument = kernel.input_count + launch.outputs.index(value)
@@ -109,19 +111,11 @@ def storing_of(scatter: kn.ScatterOp) -> Storing | None:
 
 
 def storings(module: ModuleOp) -> Iterator[list[Storing]]:
-    """Choice: the scatters of each kernel, of every launch of it the same ones.
-
-    What shares a launch with something that needs one stays in that launch.
-    """
+    """Choice: the scatters of each kernel, of every launch of it the same ones."""
     found: dict[tuple[sched.KernelOp, int, PlacedRows], list[Storing]] = {}
-    for function in module.body.block.ops:
-        for block in (block for region in function.regions for block in region.blocks):
-            for launch in launches_of(block.ops):
-                each = [storing_of(op) for op in launch if isinstance(op, kn.ScatterOp)]
-                every = [one for one in each if one is not None]
-                for one in every if len(every) == len(launch) else ():
-                    key = (one.launch.resolve(), one.argument, one.rows)
-                    found.setdefault(key, []).append(one)
+    for op in module.walk():
+        if isinstance(op, kn.ScatterOp) and (one := storing_of(op)) is not None:
+            found.setdefault((one.launch.resolve(), one.argument, one.rows), []).append(one)
     counts: dict[sched.KernelOp, int] = {}
     for op in module.walk():
         if isinstance(op, sched.LaunchOp):
@@ -131,24 +125,34 @@ def storings(module: ModuleOp) -> Iterator[list[Storing]]:
             yield several
 
 
+def leave_launch(op: kn.ScatterOp) -> None:
+    """Rewrite: takes an operator out of the launch that it is a part of."""
+    following = op.next_op
+    if op.is_joined:
+        head = head_of(op)
+        assert head.parent is not None
+        op.detach()
+        head.parent.insert_op_before(op, head)
+        del op.attributes[JOINED]
+    elif isinstance(following, CanJoin) and following.is_joined:
+        del following.attributes[JOINED]
+
+
 def store_rows(several: list[Storing]) -> None:
     """Rewrite: one kernel stores rows where tables have them, in all of its launches."""
     kernel = several[0].launch.resolve()
-    if kernel.placed is None:
-        # The number of the row is read before all else.
-        steps = [
-            op for op in kernel.walk() if isinstance(op, sched.GridWaitOp | sched.GridLaunchOp)
-        ]
-        first = kernel.body.block.first_op
-        assert first is not None
-        while steps and any(isinstance(op, sched.GridWaitOp) for op in steps):
-            op = steps.pop(0)
-            op.detach()
-            kernel.body.block.insert_op_before(op, first)
+    argument = kernel.body.block.args[several[0].argument]
+    (tile,) = (use.operation for use in argument.uses)
+    assert isinstance(tile, sched.LocalTileOp)  # as may_store has asked
+    # What says where the row is may be read once the kernel has waited.
+    store = next(iter(tile.result.uses)).operation
+    tile.detach()
+    assert store.parent is not None
+    store.parent.insert_op_before(tile, store)
     kernel.place(several[0].argument, several[0].rows)
     for each in several:
         each.scatter.set_stored()
-        each.scatter.attributes.pop(JOINED, None)
+        leave_launch(each.scatter)
 
 
 @dataclass(frozen=True)
@@ -157,9 +161,8 @@ class StoreRowsPass(ModulePass):
 
     A scatter of one row, whose values a kernel computes for it alone, needs no launch then: blocks
     of the kernel each store a part of the row, where its number says.  A number that names no row
-    lets them store it in the workspace.  This is for kernels that wait for others before they load,
-    as those are that sum parts of products; a scatter that shares a launch with other operators
-    stays there.  The scatter itself stays in the program, with the attribute ``kn.stored``.
+    lets them store it in the workspace.  The scatter itself stays in the
+    program, with the attribute ``kn.stored``, and leaves the launch that it shared.
     Pre-condition: ``--join-launches``.
 
     Before: ``%t = kn.scatter %v into %table rows %at dim 1``, ``%v`` a result of ``sched.launch``

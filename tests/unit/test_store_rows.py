@@ -54,6 +54,26 @@ def test_a_row_is_stored_where_its_number_says(at: int) -> None:
     check_emulated_later(made, check)
 
 
+def test_what_shares_a_launch_with_a_stored_row_keeps_it() -> None:
+    """Two roots are one launch, with the scatter between them and without."""
+    roots = "".join(
+        f"  %{name} = kn.sqrt %{name}0 : tensor<3x5xf32> -> tensor<3x5xf32>\n" for name in "pq"
+    )
+    text = ROWS.replace(
+        "%at: tensor<1xi32>", "%at: tensor<1xi32>, %p0: tensor<3x5xf32>, %q0: tensor<3x5xf32>"
+    )
+    text = text.replace(
+        "-> tensor<4x24x64xf16> {", "-> (tensor<3x5xf32>, tensor<4x24x64xf16>, tensor<3x5xf32>) {"
+    )
+    text = text.replace(
+        "  func.return %t : tensor<4x24x64xf16>",
+        f"{roots}  func.return %p, %t, %q : tensor<3x5xf32>, tensor<4x24x64xf16>, tensor<3x5xf32>",
+    )
+    source = cuda_of(text)
+    assert "kn::launch_parts(mugraph::overlapping(stream), part0, part1);" in source
+    assert "tb::PlacedRow<" in source and "kn::Scatter<" not in source
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -64,12 +84,10 @@ def test_a_row_is_stored_where_its_number_says(at: int) -> None:
         ),
         # Blocks with parts of two pieces.
         ("4x24x64", "16x24x16"),
-        # Weights that are loaded before the kernel waits.
-        ("%w: tensor<64x256xf16>,", "%w: tensor<64x256xf16> {mugraph.constant},"),
         # Two rows.
         ("%at: tensor<1xi32>", "%at: tensor<2xi32>"),
     ],
-    ids=["read", "pieces", "constant", "rows"],
+    ids=["read", "pieces", "rows"],
 )
 def test_other_rows_have_a_launch(old: str, new: str) -> None:
     """Where a kernel cannot store them, or something else needs them, a scatter is launched."""

@@ -2,14 +2,14 @@
 
 // RUN: mg-opt --store-rows %s | filecheck %s
 
-// The kernel waits before it asks where the row is; the next one may begin as late as before.
+// The number of the row is read where the kernel stores it, and has waited.
 // CHECK:      sched.kernel @f_custom0 {{.*}} placed [2, 24, 64, 64, 1536, 4]
-// CHECK-NEXT: ^bb0
-// CHECK-NEXT: sched.grid_wait
-// CHECK-NEXT: sched.alloc
-// CHECK-NOT:  sched.grid_wait
-// CHECK:      sched.grid_launch
-// CHECK-NEXT: sched.epilogue
+// CHECK-NOT:  sched.local_tile %a
+// CHECK:      sched.grid_wait
+// CHECK:      sched.epilogue
+// CHECK:      sched.barrier
+// CHECK-NEXT: %a_tile = sched.local_tile %a
+// CHECK-NEXT: sched.copy %s_1 to %a_tile
 // CHECK:      kn.scatter {{.*}} {kn.overlaps, kn.stored}
 sched.kernel @f_custom0 inputs 2 grid [8, 1, 1] block [64, 1, 1] smem 4480 resident 1 forloop 2 plan <tiles = written, loads = cp_async> {
 ^bb0(%dx: !sched.global<1x64xf16, (1,64):(64,1)>, %dw: !sched.global<64x256xf16, (64,256):(256,1)>, %a: !sched.global<1x256xf16, (1,256):(256,1)>):

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from mugraph.dialects.cute import ComposedLayout
 from mugraph.dialects.element_types import DESCRIPTIONS
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
+from mugraph.dialects.kn.scatter import PlacedRows
 from mugraph.dialects.locations import location_of
 from mugraph.dialects.sched import mappings
 from mugraph.dialects.tensor_types import (
@@ -50,6 +51,12 @@ def stored_type(value: SSAValue) -> str:
         owner = value.owner.parent_op() if isinstance(value.owner, Block) else value.owner
         made_by = f" of {op_label(owner)}" if owner is not None else ""
         raise CodegenError(f"{value_label(value)}{made_by}: {error}") from error
+
+
+def placed_type(rows: PlacedRows, element: str) -> str:
+    """The C++ type of what stands for the pointer to one row of a table."""
+    numbers = f"{rows.rows}, {rows.elements}, {rows.row_stride}, {rows.apart}"
+    return f"tb::PlacedRow<{element}, int{8 * rows.number_bytes}_t, {numbers}>"
 
 
 def _nested(kind: str, value: Nested) -> str:

@@ -13,7 +13,14 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mugraph.codegen.cuda.channels import map_parameters, print_host_maps
-from mugraph.codegen.cuda.cpp import CodegenError, Writer, function_type, layout_type, stored_type
+from mugraph.codegen.cuda.cpp import (
+    CodegenError,
+    Writer,
+    function_type,
+    layout_type,
+    placed_type,
+    stored_type,
+)
 from mugraph.codegen.cuda.grid import launched_grid
 from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.codegen.cuda.pieces import Piece, print_pieces
@@ -168,11 +175,32 @@ def print_launch(
     printer.writer.line(f'mugraph::launch("{name}", {name}, {blocks}, {threads}, {smem}, {given});')
 
 
+def declare_arguments(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> list[str]:
+    """Declares the tensors of launches, each once; returns what they give their kernels."""
+    stored = [stored_scatters(launch) for launch in launches]
+    scatters = [scatter for each in stored for scatter in each.values()]
+    tensors = [value for launch in launches for value in (*launch.arguments, *launch.outputs)]
+    values = [*tensors, *(v for op in scatters for v in (op.table, op.rows, op.result))]
+    names = dict(zip(values, printer.declare_all(values), strict=True))
+    for scatter in scatters:
+        print_table(scatter, names, printer)
+    given: list[str] = []
+    for launch, scatters_of in zip(launches, stored, strict=True):
+        placed = launch.resolve().placed_rows
+        for argument, value in enumerate((*launch.arguments, *launch.outputs)):
+            pointer = names[value]
+            if (scatter := scatters_of.get(argument)) is not None:
+                type_ = placed_type(placed[argument], printer.element(value))
+                pointer = f"{type_}({pointer}, {names[scatter.result]}, {names[scatter.rows]})"
+            given.append(pointer)
+    return given
+
+
 @print_host_operation.register
 def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     kernel = op.resolve()
     name = printer.kernel_names[kernel.sym_name.data]
-    pointers = printer.declare_all((*op.arguments, *op.outputs))
+    pointers = declare_arguments([op], printer)
     grid, overlaps = launched_grid(kernel, pointers), kernel.waits_for_grids()
     tensors = (*op.arguments, *op.outputs)
     maps = map_parameters(kernel)
@@ -251,6 +279,59 @@ def run_along(
     print_pieces(printer.writer, domain, [strides for _, _, strides in walks], print_piece)
 
 
+def print_move(
+    writer: Writer,
+    where: str,
+    pointers: Mapping[SSAValue, str],
+    destination: SSAValue,
+    source: SSAValue,
+    start: Sequence[int],
+) -> None:
+    """Prints the copy of the smaller of two tensors to or from its place in the larger one."""
+    domain = min(shape_of(source.type), shape_of(destination.type), key=math.prod)
+    sides = (destination, source)
+    strides = [strides_in_memory(value) for value in sides]
+    order = memory_order(domain, strides[0])
+    offsets = [
+        0
+        if shape_of(value.type) == domain
+        else sum(at * step for at, step in zip(start, steps, strict=True))
+        for value, steps in zip(sides, strides, strict=True)
+    ]
+
+    def print_piece(piece: Piece) -> None:
+        for name, steps in zip(("Target", "Source"), strides, strict=True):
+            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
+        places = [
+            piece.pointer(pointers[value], steps, offset)
+            for value, steps, offset in zip(sides, strides, offsets, strict=True)
+        ]
+        writer.line(f"kn::Copy<Target, Source>::run({where}, {places[0]}, {places[1]});")
+
+    print_pieces(writer, domain, strides, print_piece)
+
+
+def print_table(op: kn.ScatterOp, names: Mapping[SSAValue, str], printer: HostPrinter) -> None:
+    """Prints that a table which gets new rows is copied, where the result lies elsewhere."""
+    start = [0] * len(shape_of(op.result.type))
+    printer.writer.open(f"if ({names[op.result]} != {names[op.table]}) {{")
+    print_move(printer.writer, queue(overlaps=op.overlaps), names, op.result, op.table, start)
+    printer.writer.close()
+
+
+def stored_scatters(launch: sched.LaunchOp) -> dict[int, kn.ScatterOp]:
+    """The scatters whose rows the kernel of a launch stores, by its argument for the rows."""
+    stored: dict[int, kn.ScatterOp] = {}
+    for argument in launch.resolve().placed_rows:
+        value: SSAValue = launch.outputs[argument - len(launch.arguments)]
+        (user,) = (use.operation for use in value.uses)
+        while isinstance(user, SharesMemory):
+            (user,) = (use.operation for use in user.results[0].uses)
+        assert isinstance(user, kn.ScatterOp)  # as --store-rows has found
+        stored[argument] = user
+    return stored
+
+
 @print_host_operation.register
 def _(op: kn.ElementwiseOp, printer: HostPrinter) -> None:
     domain = shape_of(op.result.type)
@@ -278,6 +359,7 @@ def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[s
     """
     launches = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
     touched = {value for op in launches for value in (*op.arguments, *op.outputs)}
+    touched |= {scatter.result for op in launches for scatter in stored_scatters(op).values()}
     checks: list[str] = []
     if any(places.get(value, "").startswith("((char*)buf") for value in touched):
         checks.append(alignment_check("buf", DEFAULT_ALIGNMENT, "the workspace"))
@@ -318,8 +400,7 @@ def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> No
     """Prints one launch of several kernels."""
     kernels = [launch.resolve() for launch in launches]
     printer.writer.line(f"// OP type: {launches[0].name}, {len(launches)} in one")
-    tensors = [value for launch in launches for value in (*launch.arguments, *launch.outputs)]
-    pointers = printer.declare_all(tensors)
+    pointers = declare_arguments(launches, printer)
     print_launch(
         printer,
         printer.joined_names[symbols_of(launches)],

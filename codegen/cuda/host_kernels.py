@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from mugraph.codegen.cuda.cpp import CodegenError, Writer, fp32_bits, layout_type
+from mugraph.codegen.cuda.cpp import CodegenError, fp32_bits, layout_type
 from mugraph.codegen.cuda.host import (
     HostPrinter,
     broadcast_strides,
     declare_extent,
     memory_order,
     print_host_operation,
+    print_move,
+    print_table,
     queue,
     run_along,
     strides_in_memory,
@@ -65,38 +66,6 @@ def _(op: kn.CopyOp, printer: HostPrinter) -> None:
     printer.writer.line(
         f"kn::copy_first_rows({queued}, {result}, {source}, {extent} * {bytes_}LL);"
     )
-
-
-def print_move(
-    writer: Writer,
-    where: str,
-    pointers: Mapping[SSAValue, str],
-    destination: SSAValue,
-    source: SSAValue,
-    start: Sequence[int],
-) -> None:
-    """Prints the copy of the smaller of two tensors to or from its place in the larger one."""
-    domain = min(shape_of(source.type), shape_of(destination.type), key=math.prod)
-    sides = (destination, source)
-    strides = [strides_in_memory(value) for value in sides]
-    order = memory_order(domain, strides[0])
-    offsets = [
-        0
-        if shape_of(value.type) == domain
-        else sum(at * step for at, step in zip(start, steps, strict=True))
-        for value, steps in zip(sides, strides, strict=True)
-    ]
-
-    def print_piece(piece: Piece) -> None:
-        for name, steps in zip(("Target", "Source"), strides, strict=True):
-            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
-        places = [
-            piece.pointer(pointers[value], steps, offset)
-            for value, steps, offset in zip(sides, strides, offsets, strict=True)
-        ]
-        writer.line(f"kn::Copy<Target, Source>::run({where}, {places[0]}, {places[1]});")
-
-    print_pieces(writer, domain, strides, print_piece)
 
 
 @print_host_operation.register
@@ -169,6 +138,9 @@ def _(op: kn.GatherOp, printer: HostPrinter) -> None:
 
 @print_host_operation.register
 def _(op: kn.ScatterOp, printer: HostPrinter) -> None:
+    if op.is_stored:
+        printer.writer.line(f"// {value_label(op.values)} is stored there by what computes it")
+        return
     domain, dim = shape_of(op.values.type), op.row_dim
     result, table = strides_in_memory(op.result), op.table
     row = tuple(0 if other == dim else step for other, step in enumerate(result))
@@ -176,16 +148,10 @@ def _(op: kn.ScatterOp, printer: HostPrinter) -> None:
     numbers = tuple(number if other == dim else 0 for other in range(len(domain)))
     strides = [row, strides_in_memory(op.values), numbers]
     order = memory_order(domain, strides[1])
-    pointers = dict(
-        zip(op.operands, printer.declare_all([*op.operands, op.result])[:3], strict=True)
-    )
-    writer, target = printer.writer, printer.names.of(op.result)
-    queued = queue(overlaps=op.overlaps)
-    whole = {op.result: target, table: pointers[table]}
-    writer.open(f"if ({target} != {pointers[table]}) {{")
-    print_move(writer, queued, whole, op.result, table, [0] * len(result))
-    writer.close()
-    places = [target, pointers[op.values], pointers[op.rows]]
+    operands = [op.values, op.table, op.rows, op.result]
+    names = dict(zip(operands, printer.declare_all(operands), strict=True))
+    print_table(op, names, printer)
+    places = [names[op.result], names[op.values], names[op.rows]]
     walks = list(zip(("Row", "Source", "Number"), places, strides, strict=True))
     kernel = f"kn::Scatter<{shape_of(table.type)[dim]}, {result[dim]}, Source, Row, Number>"
     run_along(op, kernel, walks, domain, order, printer)

@@ -16,7 +16,7 @@ from mugraph.codegen.cuda.channels import (
     print_map_prefetch,
     print_task_end,
 )
-from mugraph.codegen.cuda.cpp import CodegenError, Writer, stored_type
+from mugraph.codegen.cuda.cpp import CodegenError, Writer, placed_type, stored_type
 from mugraph.codegen.cuda.elementwise import start_of
 from mugraph.codegen.cuda.grid import grid_extents
 from mugraph.codegen.cuda.names import Names
@@ -52,9 +52,14 @@ def parameters_of(kernel: sched.KernelOp, names: Names, *, is_task: bool = False
     """The declarations of a kernel's parameters, but for tensor maps."""
     alone = _held_by_nobody_else(kernel, is_task=is_task)
     parameters: list[str] = []
+    placed = kernel.placed_rows
     for argument in kernel.body.block.args:
         if isinstance(argument.type, IndexType):
             parameters.append(f"int const {names.of(argument)}")
+            continue
+        if argument.index in placed:
+            type_ = placed_type(placed[argument.index], stored_type(argument))
+            parameters.append(f"{type_} const {names.of(argument)}")
             continue
         constness = " const" if argument.index < kernel.input_count else ""
         restrict = " __restrict__" if argument.index in alone else ""

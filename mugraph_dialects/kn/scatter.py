@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.irdl import operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
@@ -20,6 +22,7 @@ from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import (
     dims,
+    element_bytes_of,
     element_type_of,
     layout_of,
     op_label,
@@ -28,6 +31,25 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
+
+STORED = "kn.stored"
+"""The attribute of a scatter whose rows the kernel stores that computes them: ``--store-rows``."""
+
+
+@dataclass(frozen=True)
+class PlacedRows:
+    """Where the elements of one row of a table lie: in pieces without gaps, equally far apart."""
+
+    rows: int
+    """How many rows the table has."""
+    elements: int
+    """Those of a piece."""
+    row_stride: int
+    """From a row to the next, in elements."""
+    apart: int
+    """From a piece of a row to its next, in elements."""
+    number_bytes: int
+    """Of what says which row, 4 or 8."""
 
 
 @irdl_op_definition
@@ -100,6 +122,34 @@ class ScatterOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
         table = self.table
         same = _strides(table) == _strides(self.result)
         return table if isinstance(table, BlockArgument) and same and table.has_one_use() else None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the kernel that computes the rows stores them, so that this is no launch."""
+        return STORED in self.attributes
+
+    def set_stored(self) -> None:
+        """Says that it does."""
+        self.attributes[STORED] = UnitAttr()
+
+    def placed_rows(self) -> PlacedRows | None:
+        """Where the row lies, if it is one of a table that is written in place; else ``None``.
+
+        Pieces are the dimensions behind that of the rows; those before number them.
+        """
+        if self.table_to_write() is None or shape_of(self.rows.type) != (1,):
+            return None
+        shape, strides, dim = shape_of(self.table.type), _strides(self.table), self.row_dim
+        before = [pair for pair in zip(shape[:dim], strides, strict=False) if pair[0] != 1]
+        inner = [n for n in range(dim + 1, len(shape)) if shape[n] != 1]
+        elements = math.prod(shape[dim + 1 :])
+        packed = row_major_strides(shape[dim + 1 :])
+        even = all(far == near * count for (_, far), (count, near) in pairwise(before))
+        if not even or any(strides[n] != packed[n - dim - 1] for n in inner):
+            return None
+        apart = before[-1][1] if before else 0
+        number = element_bytes_of(self.rows.type)
+        return PlacedRows(shape[dim], elements, strides[dim], apart, number)
 
     def expected_shape(self) -> tuple[int, ...]:
         """The table's extents; raises ``ShapeError`` where the rows do not fit it."""

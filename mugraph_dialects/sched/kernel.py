@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 from xdsl.dialects.builtin import (
     AffineSetAttr,
@@ -30,6 +31,7 @@ from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.kn.scatter import PlacedRows
 from mugraph.dialects.launch_extents import (
     GridCut,
     HoldsLengths,
@@ -99,6 +101,10 @@ class KernelOp(HoldsLengths):
     tensors; phases stand in roles.  All buffers are those of channels or written in an epilogue
     that has waited for who used them before.
 
+    ``placed [3, 1088, 64, 64, 69632, 8]``: argument 3 is one row of a table of 1088, in pieces of
+    64 elements: from a row to the next are 64, from a piece to the next 69632.  A launch says which
+    table, and where the number of the row is, of 8 bytes (``--store-rows``).
+
     ``packed 4``: blocks of one warp each, of which 4 neighbours along x are launched as one block.
     Each has its own shared memory there, and its barriers are those of the warp.
 
@@ -127,6 +133,7 @@ class KernelOp(HoldsLengths):
     planes = opt_prop_def(UnitAttr)
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
     packed = opt_prop_def(IntegerAttr.constr(type=i64))
+    placed = opt_prop_def(DenseArrayBase.constr(i64))
     plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
 
@@ -141,7 +148,7 @@ class KernelOp(HoldsLengths):
         "`block` $block (`packed` $packed^)? "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
         "(`forloop` $forloop^)? (`interleaved` $interleaved^)? (`where` $domain^)? "
-        "(`plan` $plan^)? $body attr-dict"
+        "(`placed` $placed^)? (`plan` $plan^)? $body attr-dict"
     )
 
     def __init__(
@@ -176,6 +183,20 @@ class KernelOp(HoldsLengths):
 
     forloop_range = number_if_given("forloop")
     """The for-loop's range in the µGraph, where the kernel came from one."""
+
+    @property
+    def placed_rows(self) -> dict[int, PlacedRows]:
+        """The arguments that are rows of tables, and where these lie."""
+        numbers = [] if self.placed is None else [*extents_of(self.placed)]
+        groups = [numbers[at : at + 6] for at in range(0, len(numbers), 6)]
+        return {group[0]: PlacedRows(*group[1:]) for group in groups}
+
+    def place(self, argument: int, rows: PlacedRows) -> None:
+        """Says that an argument is a row of tables."""
+        placed = {**self.placed_rows, argument: rows}
+        self.placed = integer_array(
+            [number for key, each in placed.items() for number in (key, *astuple(each))]
+        )
 
     def domain_forms(self) -> list[LinearForm]:
         """The forms that are at least 0 in iterations that a block runs.
@@ -316,6 +337,13 @@ class KernelOp(HoldsLengths):
             raise VerifyException(
                 f"{op_label(self)}: constant {sorted(self.constant_inputs)} of "
                 f"{self.input_count} inputs"
+            )
+        if any(
+            not self.input_count <= each < len(self.body.block.args) for each in self.placed_rows
+        ):
+            raise VerifyException(
+                f"{op_label(self)}: placed {sorted(self.placed_rows)} must be arguments that are "
+                "written"
             )
         self.verify_extents()
         verify_held_lengths(self, [each.type for each in self.body.block.args])

@@ -36,6 +36,7 @@
 #include "tb/mask.h"
 #include "tb/matmul.h"
 #include "tb/mma_fragment.h"
+#include "tb/placed_row.h"
 #include "tb/quad_store.h"
 #include "tb/raster.h"
 #include "tb/reduce_sum.h"

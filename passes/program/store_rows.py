@@ -1,0 +1,178 @@
+"""``--store-rows``: kernels store the rows that they compute where a table has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import kn, sched
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn.overlap import JOINED, CanJoin
+from mugraph.dialects.kn.scatter import PlacedRows
+from mugraph.dialects.kn.workspace import ADDRESS_ALIGNMENT, memory_root
+from mugraph.dialects.sched.programs import is_task
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    physical_elements,
+    resolved_layout_of,
+    row_major_strides,
+    shape_of,
+    strides_of,
+)
+
+
+@dataclass(frozen=True)
+class Storing:
+    """A scatter whose rows the kernel may store that computes them."""
+
+    scatter: kn.ScatterOp
+    launch: sched.LaunchOp
+    argument: int
+    """The kernel's argument that has the rows."""
+    rows: PlacedRows
+
+
+def lies_row_major(value: SSAValue) -> bool:
+    """Analysis: whether a tensor lies without gaps, its last dimension innermost."""
+    shape = shape_of(value.type)
+    places = zip(
+        shape, strides_of(resolved_layout_of(value)), row_major_strides(shape), strict=True
+    )
+    return all(extent == 1 or stride == wanted for extent, stride, wanted in places)
+
+
+def computed_by(value: SSAValue) -> SSAValue | None:
+    """Analysis: the result of a launch that lies where a tensor does, and that nothing else uses.
+
+    ``None`` where there is none.
+    """
+    while value.has_one_use() and lies_row_major(value):
+        owner = value.owner
+        if isinstance(owner, sched.LaunchOp):
+            return value
+        if not isinstance(owner, SharesMemory):
+            return None
+        value = owner.memory_of(value)
+    return None
+
+
+def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows) -> bool:
+    """Analysis: whether each block stores, at once, a part of one row that lies in one place."""
+    alone = kernel.is_plain() and not kernel.cuts and not kernel.held_lengths
+    if not (alone and kernel.waits_for_grids()):
+        return False
+    tiles = [use.operation for use in argument.uses]
+    tile = tiles[0]
+    if len(tiles) != 1 or not isinstance(tile, sched.LocalTileOp) or not tile.is_plain:
+        return False
+    copies = [use.operation for use in tile.result.uses]
+    if len(copies) != 1 or not isinstance(copies[0], sched.CopyOp) or copies[0].checked_dims:
+        return False
+    layout = resolved_layout_of(tile.result)
+    elements = math.prod(shape_of(tile.result.type))
+    steps = [step for step in tile.block_strides() if step]
+    whole = physical_elements(layout) == elements and not tile.iteration_stride()
+    if not whole or len(steps) != 1 or steps[0] % elements or rows.elements % elements:
+        return False
+    size = element_bytes_of(argument.type)
+    return all(step * size % ADDRESS_ALIGNMENT == 0 for step in (rows.row_stride, rows.apart))
+
+
+def head_of(op: Operation) -> Operation:
+    """Analysis: the first of the operators that share an operator's launch."""
+    while isinstance(op, CanJoin) and op.is_joined and op.prev_op is not None:
+        op = op.prev_op
+    return op
+
+
+def storing_of(scatter: kn.ScatterOp) -> Storing | None:
+    """Analysis: how the kernel that computes a scatter's rows may store them, if it may."""
+    rows, value = scatter.placed_rows(), computed_by(scatter.values)
+    if rows is None or value is None:
+        return None
+    launch = value.owner
+    assert isinstance(launch, sched.LaunchOp)  # as computed_by looks for one
+    numbers = memory_root(scatter.rows)
+    first = head_of(launch)
+    known = not isinstance(numbers.owner, Operation) or numbers.owner.is_before_in_block(first)
+    kernel = launch.resolve()
+    argument = kernel.input_count + launch.outputs.index(value)
+    if is_task(launch) or not known:
+        return None
+    if not may_store(kernel, kernel.body.block.args[argument], rows):
+        return None
+    return Storing(scatter, launch, argument, rows)
+
+
+def storings(module: ModuleOp) -> Iterator[list[Storing]]:
+    """Choice: the scatters of each kernel, of every launch of it the same ones."""
+    found: dict[tuple[sched.KernelOp, int, PlacedRows], list[Storing]] = {}
+    for op in module.walk():
+        if isinstance(op, kn.ScatterOp) and (one := storing_of(op)) is not None:
+            found.setdefault((one.launch.resolve(), one.argument, one.rows), []).append(one)
+    counts: dict[sched.KernelOp, int] = {}
+    for op in module.walk():
+        if isinstance(op, sched.LaunchOp):
+            counts[op.resolve()] = counts.get(op.resolve(), 0) + 1
+    for (kernel, _, _), several in found.items():
+        if len(several) == counts[kernel]:
+            yield several
+
+
+def leave_launch(op: kn.ScatterOp) -> None:
+    """Rewrite: takes an operator out of the launch that it is a part of."""
+    following = op.next_op
+    if op.is_joined:
+        head = head_of(op)
+        assert head.parent is not None
+        op.detach()
+        head.parent.insert_op_before(op, head)
+        del op.attributes[JOINED]
+    elif isinstance(following, CanJoin) and following.is_joined:
+        del following.attributes[JOINED]
+
+
+def store_rows(several: list[Storing]) -> None:
+    """Rewrite: one kernel stores rows where tables have them, in all of its launches."""
+    kernel = several[0].launch.resolve()
+    argument = kernel.body.block.args[several[0].argument]
+    (tile,) = (use.operation for use in argument.uses)
+    assert isinstance(tile, sched.LocalTileOp)  # as may_store has asked
+    # What says where the row is may be read once the kernel has waited.
+    store = next(iter(tile.result.uses)).operation
+    tile.detach()
+    assert store.parent is not None
+    store.parent.insert_op_before(tile, store)
+    kernel.place(several[0].argument, several[0].rows)
+    for each in several:
+        each.scatter.set_stored()
+        leave_launch(each.scatter)
+
+
+@dataclass(frozen=True)
+class StoreRowsPass(ModulePass):
+    """Lets kernels store rows of a table that is written in place: new keys in a cache.
+
+    A scatter of one row, whose values a kernel computes for it alone, needs no launch then: blocks
+    of the kernel each store a part of the row, where its number says.  A number that names no row
+    lets them store it in the workspace.  The scatter itself stays in the
+    program, with the attribute ``kn.stored``, and leaves the launch that it shared.
+    Pre-condition: ``--join-launches``.
+
+    Before: ``%t = kn.scatter %v into %table rows %at dim 1``, ``%v`` a result of ``sched.launch``
+
+    After: ``%t = kn.scatter %v into %table rows %at dim 1 {kn.stored}``
+    """
+
+    name = "store-rows"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites the kernels of the module."""
+        for several in list(storings(op)):
+            store_rows(several)

@@ -1,0 +1,28 @@
+// A row of a table, as what a kernel writes: where its elements are says a number in device memory.
+#pragma once
+
+namespace mugraph {
+namespace tb {
+
+// The row lies in pieces of kElements, kApart from each other; kRowStride from it lies the next of kRows rows. A number
+// below 0 counts from the end; where it names no row, the elements are stored at `otherwise`, one behind the other.
+template <class T, class Number, long long kRows, int kElements, long long kRowStride, long long kApart>
+struct PlacedRow {
+  T* otherwise;
+  T* table;
+  Number const* number;
+
+  __host__ __device__ PlacedRow(T* otherwise_, T* table_, Number const* number_)
+      : otherwise(otherwise_), table(table_), number(number_) {}
+
+  // Where element `offset` is, and those behind it in the same piece.
+  __device__ __forceinline__ T* operator+(int offset) const {
+    const long long given = *number;
+    const long long row = given < 0 ? given + kRows : given;
+    if (row < 0 || row >= kRows) return otherwise + offset;
+    return table + row * kRowStride + offset / kElements * kApart + offset % kElements;
+  }
+};
+
+}  // namespace tb
+}  // namespace mugraph

@@ -1,0 +1,111 @@
+"""Rows of a table that the kernel stores which computes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulated_programs import check_emulated_later
+
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
+
+ROWS = """
+func.func @f(%x: tensor<1x64xf16>, %w: tensor<64x256xf16>, %old: tensor<4x24x64xf16>, %at: tensor<1xi32>)
+    -> tensor<4x24x64xf16> {
+  %a = kn.customized %x, %w grid [8, 1, 1] block [64, 1, 1] forloop 2 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dx: tensor<1x64xf16>, %dw: tensor<64x256xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<1x64xf16> -> !tb.stensor<1x32xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<64x256xf16> -> !tb.stensor<32x32xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<1x32xf16>, !tb.stensor<32x32xf16>) -> !tb.stensor<1x32xf16>
+    %s = tb.forloop_accum none %m : !tb.stensor<1x32xf16> -> !tb.stensor<1x32xf16>
+    tb.output %s omap [1, -1, -1] : !tb.stensor<1x32xf16> -> tensor<1x256xf16>
+  } : (tensor<1x64xf16>, tensor<64x256xf16>) -> tensor<1x256xf16>
+  %v = kn.reshape %a : tensor<1x256xf16> -> tensor<4x1x64xf16>
+  %t = kn.scatter %v into %old rows %at dim 1 : (tensor<4x1x64xf16>, tensor<4x24x64xf16>, tensor<1xi32>) -> tensor<4x24x64xf16>
+  func.return %t : tensor<4x24x64xf16>
+}
+"""  # noqa: E501 the text as it is printed
+
+
+def cuda_of(text: str) -> str:
+    """The generated file of a program."""
+    return generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a").source
+
+
+@pytest.mark.parametrize("at", [3, 23, -24, 24, -25])
+def test_a_row_is_stored_where_its_number_says(at: int) -> None:
+    """Also one counted from the end; one that the table does not have is left out."""
+    made = generate_cuda(parse_text(make_context(), ROWS, "f"), make_context(), "sm_90a")
+    assert "tb::PlacedRow<" in made.source and "kn::Scatter<" not in made.source
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal(shape).astype(np.float16) for shape in ((1, 64), (64, 256)))
+    old = rng.standard_normal((4, 24, 64)).astype(np.float16)
+    expected = old.astype(np.float64)
+    if -24 <= at < 24:
+        expected[:, at] = (x.astype(np.float64) @ w.astype(np.float64)).reshape(4, 64)
+
+    def check(kernels: CudaModule) -> None:
+        (result,) = kernels.run([x, w, old, np.array([at], np.int32)])
+        np.testing.assert_allclose(result, expected, rtol=2**-10, atol=1e-2)
+        rest = [n for n in range(24) if n != at % 24]
+        np.testing.assert_array_equal(result[:, rest], old[:, rest])
+
+    check_emulated_later(made, check)
+
+
+def test_what_shares_a_launch_with_a_stored_row_keeps_it() -> None:
+    """Two roots are one launch, with the scatter between them and without."""
+    roots = "".join(
+        f"  %{name} = kn.sqrt %{name}0 : tensor<3x5xf32> -> tensor<3x5xf32>\n" for name in "pq"
+    )
+    text = ROWS.replace(
+        "%at: tensor<1xi32>", "%at: tensor<1xi32>, %p0: tensor<3x5xf32>, %q0: tensor<3x5xf32>"
+    )
+    text = text.replace(
+        "-> tensor<4x24x64xf16> {", "-> (tensor<3x5xf32>, tensor<4x24x64xf16>, tensor<3x5xf32>) {"
+    )
+    text = text.replace(
+        "  func.return %t : tensor<4x24x64xf16>",
+        f"{roots}  func.return %p, %t, %q : tensor<3x5xf32>, tensor<4x24x64xf16>, tensor<3x5xf32>",
+    )
+    source = cuda_of(text)
+    assert "kn::launch_parts(mugraph::overlapping(stream), part0, part1);" in source
+    assert "tb::PlacedRow<" in source and "kn::Scatter<" not in source
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Another reader of the row.
+        (
+            "  func.return %t",
+            "  %b = kn.sqrt %v : tensor<4x1x64xf16> -> tensor<4x1x64xf16>\n  func.return %t, %b",
+        ),
+        # Blocks with parts of two pieces.
+        ("4x24x64", "16x24x16"),
+        # Two rows.
+        ("%at: tensor<1xi32>", "%at: tensor<2xi32>"),
+    ],
+    ids=["read", "pieces", "rows"],
+)
+def test_other_rows_have_a_launch(old: str, new: str) -> None:
+    """Where a kernel cannot store them, or something else needs them, a scatter is launched."""
+    text = ROWS.replace(old, new)
+    if "%b" in new:
+        text = text.replace(
+            "    -> tensor<4x24x64xf16> {", "    -> (tensor<4x24x64xf16>, tensor<4x1x64xf16>) {"
+        )
+        text = text.replace(
+            "%t, %b : tensor<4x24x64xf16>", "%t, %b : tensor<4x24x64xf16>, tensor<4x1x64xf16>"
+        )
+    if "16x24" in new:
+        text = text.replace("4x1x64", "16x1x16")
+    if "2xi32" in new:
+        text = (
+            text.replace("tensor<1xi32>", "tensor<2xi32>")
+            .replace("4x1x64", "4x2x32")
+            .replace("4x24x64", "4x24x32")
+        )
+    source = cuda_of(text)
+    assert "kn::Scatter<" in source and "tb::PlacedRow<" not in source

@@ -16,7 +16,6 @@ from typing import Any, Protocol, overload, runtime_checkable
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
-from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.codegen.architecture import Architecture, choose_architecture
@@ -213,8 +212,6 @@ def _on_mesh(
         if not is_per_device(function):
             PartitionPass().apply(context, module)
             module.verify()
-        # What layers compute alike the functions between collectives would each compute again.
-        cse(function.body)
         if peers:
             target = _architecture(arch) or DEFAULT_TARGET
             for each in (OverlapCollectivesPass(target), UsePeersPass()):

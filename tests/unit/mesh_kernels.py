@@ -191,27 +191,6 @@ def check_unequal() -> None:
         raise AssertionError("unequal programs ran")
 
 
-def check_alike() -> None:
-    """What is computed alike before and behind a collective is computed once."""
-    kernel = mugraph.compile(
-        """
-        func.func @twice(%x: tensor<4x8xf32> {mugraph.sharding = #kn.sharding<[[]]>})
-            -> (tensor<4x8xf32> {mugraph.sharding = #kn.sharding<[[]]>})
-            attributes {mugraph.mesh = [4], mugraph.per_device} {
-          %e = kn.exp %x : tensor<4x8xf32> -> tensor<4x8xf32>
-          %s = kn.all_reduce %e axes [0] : tensor<4x8xf32> -> tensor<4x8xf32>
-          %f = kn.exp %x : tensor<4x8xf32> -> tensor<4x8xf32>
-          %y = kn.add %s, %f : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-          func.return %y : tensor<4x8xf32>
-        }
-        """,
-        "cpu",
-        mesh=device_mesh.init_device_mesh("cpu", (4,)),
-    )
-    assert [op.name for op in kernel.module.walk()].count("kn.exp") == 1
-    assert torch.allclose(kernel(torch.ones(4, 8)), torch.full((4, 8), 5.0).mul(np.e), rtol=1e-5)
-
-
 def main() -> None:
     """All of it."""
     distributed.init_process_group("gloo")
@@ -222,7 +201,6 @@ def main() -> None:
     check_overlap("fused")
     check_dtensors()
     check_unequal()
-    check_alike()
     distributed.destroy_process_group()
     print("right")
 

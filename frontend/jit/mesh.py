@@ -209,13 +209,11 @@ class MeshKernel:
                 values[op.result] = laid_out(part, op.result.type)
             case Fetch(op, part):
                 target = self._joined_place(op.result, call)
-                if part.place != self._groups[part.axes].place:
-                    copy, arrives = self._memory.fetch(values[op.input], target)
-                    values[op.result], call.under_way[op.result] = copy, arrives
-                elif target is None:
+                if target is None and part.place == self._groups[part.axes].place:
                     values[op.result] = values[op.input]
                 else:
-                    values[op.result] = target.copy_(values[op.input])
+                    copy, arrives = self._memory.fetch(values[op.input], target)
+                    values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):
                 values[op.result] = self._join(step, call)
             case _:
@@ -238,7 +236,10 @@ class MeshKernel:
                 *inputs,
                 out=[empty(each, inputs[0].device) if p is None else p for p, each in outputs],
             )
-        return dict(zip(segment.gives, as_sequence(given, len(segment.gives)), strict=True))
+        made = dict(zip(segment.gives, as_sequence(given, len(segment.gives)), strict=True))
+        for value, tensor in made.items():
+            self._memory.send(value, tensor)
+        return made
 
     def _arrive(self, value: SSAValue, call: _Call) -> None:
         """Waits for a copy from another device, if a value is one that is under way."""

@@ -22,6 +22,7 @@ from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, sha
 from mugraph.errors import UserError
 from mugraph.jit.arguments import ELEMENT_TYPES
 from mugraph.jit.groups import Group
+from mugraph.passes.program.partition.delivered import pieces_to_copy
 from mugraph.passes.program.partition.places import places_of
 from mugraph.passes.program.partition.segments import Delivery, Exchange
 from mugraph.runtime.compile import compile_library
@@ -69,6 +70,10 @@ class PeerMemory(ABC):
     @abstractmethod
     def meet(self, axes: Axes, number: int) -> None:
         """Waits for the others of the group."""
+
+    def send(self, value: SSAValue, piece: Any) -> bool:
+        """Begins to copy what a function made for another device; whether it was made for one."""
+        return False
 
     def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
         """Begins to copy a tensor of another device, and what waits for the copy."""
@@ -123,7 +128,8 @@ class SharedMemory(PeerMemory):
         self, device: Any, exchanges: Sequence[Exchange | Delivery], groups: Mapping[Axes, Group]
     ) -> None:
         self._device = device
-        self._beside = _torch().cuda.Stream(device)
+        # Copies to other devices and from them are side by side.
+        self._beside, self._sending = (_torch().cuda.Stream(device) for _ in range(2))
         together: dict[Axes, list[Exchange | Delivery]] = {}
         for step in exchanges:
             together.setdefault(step.axes, []).append(step)
@@ -132,8 +138,14 @@ class SharedMemory(PeerMemory):
             axes: _Room(device, steps, groups[axes], library) for axes, steps in together.items()
         }
         self._first: dict[SSAValue, Any] = {}
+        self._sent = set[SSAValue]()
+        self._under_way = set[SSAValue]()
         for step in reversed(exchanges):
-            self._first |= self._rooms[step.axes].places(step)
+            places = self._rooms[step.axes].places(step)
+            self._first |= places
+            self._sent -= places.keys()
+            if isinstance(step, Delivery):
+                self._sent |= pieces_to_copy(step.op, groups[step.axes].place)
         _torch().cuda.synchronize(device)
 
     def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
@@ -146,11 +158,16 @@ class SharedMemory(PeerMemory):
         return room.held[step]
 
     def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
-        """What the members wrote here; parts that no function wrote at theirs are copied."""
+        """What the members wrote here; parts are copied that are not at theirs or on their way."""
         room = self._rooms[step.axes]
-        for piece, place in zip(pieces, room.pieces(step), strict=True):
-            if piece is not None and piece.data_ptr() != place.data_ptr():
+        on_their_way = self._under_way.intersection(step.op.pieces)
+        self._under_way -= on_their_way
+        for value, piece, place in zip(step.op.pieces, pieces, room.pieces(step), strict=True):
+            is_sent = value in on_their_way and self._first[value].data_ptr() == place.data_ptr()
+            if piece is not None and not is_sent and piece.data_ptr() != place.data_ptr():
                 place.copy_(piece)
+        if on_their_way:
+            _torch().cuda.current_stream(self._device).wait_stream(self._sending)
         room.meet(number)
         return room.own[step]
 
@@ -158,16 +175,29 @@ class SharedMemory(PeerMemory):
         """Waits for the others of the group, on the current stream."""
         self._rooms[axes].meet(number)
 
+    def send(self, value: SSAValue, piece: Any) -> bool:
+        """Copies on a stream of its own, behind what the current one has been given."""
+        if value not in self._sent:
+            return False
+        cuda = _torch().cuda
+        self._sending.wait_stream(cuda.current_stream(self._device))
+        with cuda.stream(self._sending):
+            self._first[value].copy_(piece, non_blocking=True)
+        self._under_way.add(value)
+        return True
+
     def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
         """Copies on a stream of its own, behind what the current one has been given."""
         cuda = _torch().cuda
         current = cuda.current_stream(self._device)
         copy = value.new_empty(value.shape) if target is None else target
-        self._beside.wait_stream(current)
-        with cuda.stream(self._beside):
+        own = any(room.is_own(value) for room in self._rooms.values())
+        beside = self._sending if own else self._beside
+        beside.wait_stream(current)
+        with cuda.stream(beside):
             copy.copy_(value, non_blocking=True)
             arrived = cuda.Event()
-            arrived.record(self._beside)
+            arrived.record(beside)
         return copy, lambda: current.wait_event(arrived)
 
     def holds(self, tensor: Any) -> bool:
@@ -181,8 +211,8 @@ class SharedMemory(PeerMemory):
         return torch.empty(shape_of(type_), dtype=dtype, device=self._device)
 
     def place_of(self, value: SSAValue) -> Any:
-        """Where this device lays the tensor out."""
-        return self._first.get(value)
+        """Where this device lays the tensor out, unless it is sent there when it is made."""
+        return None if value in self._sent else self._first.get(value)
 
 
 class _Room:
@@ -241,6 +271,10 @@ class _Room:
     def holds(self, tensor: Any) -> bool:
         """Whether a tensor lies in the memory of a member."""
         return any(tensor.data_ptr() in each for each in self._ranges)
+
+    def is_own(self, tensor: Any) -> bool:
+        """Whether a tensor lies in the memory of this device."""
+        return tensor.data_ptr() in self._ranges[self._place]
 
     def meet(self, number: int) -> None:
         """Waits for the others, on the current stream."""

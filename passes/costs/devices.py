@@ -20,6 +20,8 @@ from mugraph.passes.targets import Target
 
 SHORT = 2**21
 """What is loaded beyond so many bytes comes at the link's pace."""
+COPIED_BYTES = 365e3
+"""Bytes in a microsecond that a copy engine moves to or from another H200."""
 MOST_LOADED = 2**24
 """A device loads no more than this from others: longer exchanges were not measured."""
 
@@ -150,6 +152,7 @@ def _between(points: Sequence[tuple[int, float]], size: int) -> float:
 
 
 __all__ = [
+    "COPIED_BYTES",
     "TILE",
     "Links",
     "PeerLoads",

@@ -6,6 +6,7 @@ import pytest
 from fuzz.late import Late, check_mutants, late, wrong
 from fuzz.overlapping import MUTANTS, check_layers, draw_layers
 from thorough import THOROUGH, inputs
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.constant import WAITS_FIRST, is_constant_argument
@@ -14,7 +15,7 @@ from mugraph.dialects.sharding import device_program, part_of
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
-from mugraph.passes.program.partition.delivered import settled
+from mugraph.passes.program.partition.delivered import pieces_to_copy, settled
 from mugraph.passes.program.partition.orders import Read, check_order
 from mugraph.passes.program.partition.segments import (
     Delivery,
@@ -97,6 +98,16 @@ def test_a_device_computes_its_own_part_at_last_where_parts_are_delivered() -> N
     for device, order in ((0, (1, 2, 0)), (1, (2, 0, 1)), (2, (0, 1, 2))):
         parts = [f"Segment {place}" for place in order]
         assert kinds(one, device) == ["Meeting", *parts, "Delivery", "Segment"]
+
+
+@pytest.mark.parametrize("way", Way)
+def test_parts_are_copied_to_others_unless_kernels_store_them_there(way: Way) -> None:
+    one = overlapping(product("all-reduce", 3, 24, 48, 16), way)
+    deliveries = [step.op for step in one.steps if isinstance(step, Delivery)]
+    for op in deliveries:
+        of_others = {*op.pieces[:1], *op.pieces[2:]} if way is Way.PARTS else set[SSAValue]()
+        assert pieces_to_copy(op, 1) == of_others
+    assert deliveries
 
 
 def test_a_device_adds_what_the_others_delivered_to_its_own_part() -> None:
@@ -319,8 +330,7 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
 
 def test_products_overlap_as_takes_the_least_time() -> None:
     # Weights would be read twice, in tiles of half the rows.
-    # The last round of tiles is sent behind the product: of 1,024 rows all of it.
-    for rows, way in ((4096, "fused"), (1024, "not"), (128, "not"), (16, "not")):
+    for rows, way in ((4096, "in parts"), (1024, "in parts"), (128, "not"), (16, "not")):
         assert overlaps("reduce-scatter", 2, rows, 28672, 8192) == way
     for rows, way in ((4096, "in parts"), (128, "pushed"), (16, "pushed")):
         assert overlaps("all-gather", 4, rows, 8192, 28672) == way
@@ -330,8 +340,8 @@ def test_products_overlap_as_takes_the_least_time() -> None:
         (2, 16, 28672, "pushed"),
         (4, 16, 28672, "pushed"),
         # All summands of all devices take longer on the links than the product.
-        (4, 1024, 28672, "fused"),
-        (4, 4096, 8192, "fused"),
+        (4, 1024, 28672, "in parts"),
+        (4, 4096, 8192, "in parts"),
     ):
         assert overlaps("all-reduce", devices, rows, depth, 8192) == way
 

@@ -132,11 +132,11 @@ class OverlapCollectivesPass(ModulePass):
     """Exchanges what products make, or take, while they go on.
 
     Before a sum over devices a device computes the part of each member by itself, its own at last,
-    and what computes a part writes it into that member's memory.  The member adds up what it got,
-    in the order of places; a sum that all devices need is then gathered.  Or it is pushed: what
-    makes a summand writes it into the memory of all members (``kn.copy`` with a place), which takes
-    one meeting and more bytes, and each adds up all of it.  Fused, the kernel of a device's own
-    part adds what it got to it, and stores what all need on all of them: it begins while the
+    and a copy engine brings each to its member while the next is computed.  The member adds up what
+    it got, in the order of places; a sum that all devices need is then gathered.  Or it is pushed:
+    what makes a summand writes it into the memory of all members (``kn.copy`` with a place), which
+    takes one meeting and more bytes, and each adds up all of it.  Fused, the kernel of a device's
+    own part adds what it got to it, and stores what all need on all of them: it begins while the
     others' parts are still on their way.
 
     Behind what is gathered a device begins with the part that it has, and copies those of the

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.device_cuts import DeviceCut
 from mugraph.dialects.tensor_types import bytes_of, shape_of
-from mugraph.passes.costs.devices import TILE, links_between, rounds_of, sent_beside
+from mugraph.passes.costs.devices import COPIED_BYTES, TILE, links_between, rounds_of, sent_beside
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
 from mugraph.passes.program.overlap.cuts import Chain, kernel_of
@@ -47,10 +47,9 @@ def time_delivered(value: SSAValue, devices: int, chain: Chain, target: Target) 
     """
     own, links = _bytes(value), links_between(devices)
     whole, parts = _times(chain.products, chain, devices, target)
-    # A part goes to its device while it is computed, but for its last round of tiles.
-    others = own * (devices - 1) // devices / links.moved_bytes
-    time = max(parts, others) + LAST_ROUND * others / rounds_of(value, target, devices)
-    time += STALLED * others - whole
+    # Copies go one by one, each behind what computes its part; that of the device itself is last.
+    part, copy, others = parts / devices, own / devices / COPIED_BYTES, devices - 1
+    time = max(parts, part + others * copy, others * part + copy) - whole
     # Two meetings, other functions than that of the product, and the sum of the parts.
     time += links.start + links.launch * (2 + devices - 1 + 1)
     return time + device_ns(own + own // devices, target) / 1e3
@@ -79,7 +78,9 @@ def time_sent_beside(value: SSAValue, devices: int, target: Target) -> float:
     """
     links = links_between(devices)
     sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
-    last = (LAST_ROUND / rounds_of(value, target, devices) + STALLED) * sent
+    # Each tile is stored for several others one after the other: nothing of that is hidden.
+    behind = LAST_ROUND / rounds_of(value, target, devices) if devices == 2 else 1
+    last = (behind + STALLED) * sent
     stored = device_ns(_bytes(value) / devices, target) / 1e3
     return links.launch + last + stored + _time_returned(value, target)
 

@@ -40,6 +40,15 @@ def is_for_others(piece: SSAValue) -> bool:
     return bool(given) and all(map(is_delivered, given)) and all(map(is_of_others, readers))
 
 
+def pieces_to_copy(op: kn.AllToAllOp, place: int) -> set[SSAValue]:
+    """What the member at a place delivers by copies: no kernel of its own stores it at the other.
+
+    ``kn.copy`` says of a part that the kernel that makes it stores it where it belongs.
+    """
+    pieces = enumerate(op.pieces)
+    return {p for to, p in pieces if to != place and not isinstance(p.owner, kn.CopyOp)}
+
+
 def settled(takes: Sequence[SSAValue]) -> list[SSAValue]:
     """Of what a function takes what it may read before the kernels before it have ended.
 

@@ -138,8 +138,6 @@ LIBRARY, LOADS, OVERLAP = "mugraph", "mugraph, peers", "mugraph, overlap"
 """How mugraph runs collectives: by NCCL, by loads from other devices, beside products."""
 PUSHED = "mugraph, pushed"
 """Sums whose summands each device writes into the memory of all."""
-FUSED = "mugraph, fused"
-"""Sums that each device adds up as it computes its own part."""
 FEW_ROWS = 16
 """Of products that are not measured in parts: all weights would be read for each."""
 MOST_LOADED = 2**24
@@ -179,9 +177,6 @@ def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
         found[PUSHED] = pushed
     if in_parts and rows > FEW_ROWS and str(overlapping) not in map(str, found.values()):
         found[OVERLAP] = overlapping
-        fused = made(OverlapCollectivesPass(everywhere=True, way="fused"))
-        if str(fused) not in map(str, found.values()):
-            found[FUSED] = fused
     found["chosen"] = made(OverlapCollectivesPass(), UsePeersPass())
     return found
 
@@ -259,7 +254,7 @@ def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
     calls = {"cuBLAS alone": alone, "NCCL alone": collective, "cuBLAS + NCCL": call}
     for name, way in kernels.ways.items():
         calls[name] = lambda way=way: way(*parts)
-    for name in (LIBRARY, OVERLAP, PUSHED, FUSED):
+    for name in (LIBRARY, OVERLAP, PUSHED):
         if name in kernels.ways:
             calls[f"functions of {name}"] = _functions(devices, kernels.ways[name])
     if product.collective == "all-reduce" and not devices.cpu:

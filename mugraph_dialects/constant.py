@@ -19,12 +19,6 @@ from mugraph.dialects.tensor_types import op_label, value_label
 CONSTANT = "mugraph.constant"
 """The attribute of an argument, without a value."""
 
-WAITS_FIRST = "mugraph.waits_first"
-"""The attribute of a function whose kernels let none behind them begin before they have waited.
-
-What was before them is then complete for those behind them, too, without another wait.
-"""
-
 
 def is_constant_argument(function: FuncOp, index: int) -> bool:
     """Whether argument ``index`` is constant; raises ``VerifyException`` where it has a value."""

@@ -126,9 +126,8 @@ class DevicesFunction:
         for step in self._steps:
             if isinstance(step, kn.AllSliceOp) and step.result not in self._addresses:
                 source = self._addresses[step.input]
-                place = step.place_text(self._peers[step.grid_axes].place)
-                start = f"{place} * {_part(step).bytes}LL"
-                self._addresses[step.result] = f"static_cast<char const*>({source}) + {start}"
+                place = f"{self._peers[step.grid_axes].place} * {_part(step).bytes}LL"
+                self._addresses[step.result] = f"static_cast<char const*>({source}) + {place}"
         return -(-plan.peak // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
 
     def text(self) -> str:
@@ -202,7 +201,7 @@ class DevicesFunction:
                 case kn.AllSliceOp() if _part(step).rows > 1:
                     rows, pitch, size = _part(step)
                     source, target = (self._addresses[each] for each in (step.input, step.result))
-                    start = f"{step.place_text(self._peers[step.grid_axes].place)} * {size}LL"
+                    start = f"{self._peers[step.grid_axes].place} * {size}LL"
                     yield (
                         f"copy_part(stream, {target}, {source}, {rows}, {pitch}, {start}, {size});"
                     )

@@ -49,10 +49,6 @@ class CollectiveOp(KernelOp):
         """The dimension that the group cuts; ``None`` for none."""
         return None
 
-    def cut_place(self, place: int) -> int:
-        """The member whose part along :attr:`cut_dim` the device at a place takes: its own."""
-        return place
-
     @property
     def joined_dim(self) -> int | None:
         """The dimension along which what the members hold is joined; ``None`` for none."""
@@ -387,43 +383,10 @@ class AllToAllOp(CollectiveOp):
 class AllSliceOp(AlongDimensionOp):
     """The part of its place of a tensor that all devices of a group hold: nothing is sent.
 
-    With a ``shift`` it is the part of the member so many places further, from the first one on
-    behind the last one.
     ``%y = kn.all_slice %x axes [0] dim 1 : tensor<8x64xf16> -> tensor<8x16xf16>``.
     """
 
     name = "kn.all_slice"
-
-    shift = opt_prop_def(IntegerAttr.constr(type=i64))
-
-    assembly_format = (
-        "$input `axes` $axes `dim` $dim (`shift` $shift^)? (`workspace` $workspace^)? attr-dict "
-        "`:` type($input) `->` type($result)"
-    )
-
-    def __init__(
-        self,
-        operand: SSAValue,
-        axes: Sequence[int],
-        dim: int,
-        result_type: Attribute,
-        shift: int = 0,
-    ) -> None:
-        super().__init__(operand, axes, dim, result_type)
-        if shift:
-            self.shift = IntegerAttr(shift, i64)
-
-    def cut_place(self, place: int) -> int:
-        """The place that is ``shift`` further."""
-        return (place + self._shift) % self.devices
-
-    def place_text(self, place: str) -> str:
-        """The same in C++, from what this device's place is there."""
-        return f"(({place} + {self._shift}) % {self.devices})" if self._shift else place
-
-    @property
-    def _shift(self) -> int:
-        return self.shift.value.data % self.devices if self.shift else 0
 
     @property
     def cut_dim(self) -> int:

@@ -129,14 +129,9 @@ def sent_beside(made: float, sent: float, result: SSAValue, target: Target) -> f
     The tiles of a round are sent while the next round is computed; those of the last one after it.
     Where each multiprocessor has one tile, all of the result is sent behind the product.
     """
-    rounds = rounds_of(result, target)
+    tiles = math.prod(shape_of(result.type)) / (TILE * WIDE_TILE)
+    rounds = math.ceil(tiles / target.multiprocessors)
     return (made + sent + (rounds - 1) * max(made, sent)) / rounds
-
-
-def rounds_of(result: SSAValue, target: Target, parts: int = 1) -> int:
-    """How many tiles of a product, or of a part of it, a multiprocessor computes one by one."""
-    tiles = math.prod(shape_of(result.type)) / parts / (TILE * WIDE_TILE)
-    return math.ceil(tiles / target.multiprocessors)
 
 
 def library_microseconds(devices: int, sent: int) -> float:
@@ -158,6 +153,5 @@ __all__ = [
     "PeerLoads",
     "library_microseconds",
     "links_between",
-    "rounds_of",
     "sent_beside",
 ]

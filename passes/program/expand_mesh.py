@@ -125,7 +125,6 @@ class Expansion:
             return value
         shape = list(shape_of(op.input.type))
         shape[dim] //= op.devices
-        place = op.cut_place(place)
         start = tuple(place * shape[dim] if d == dim else 0 for d in range(len(shape)))
         type_ = TensorType(element_type_of(op.input.type), shape)
         (piece,) = self.once(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,8 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.constant import WAITS_FIRST, is_constant
+from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.launch_extents import integer_array
@@ -25,10 +23,6 @@ _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sc
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
 
 
-_LOADING = (sched.ForloopOp, sched.PrologueOp)
-"""The phases that load what the loop reads."""
-
-
 def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
     """Analysis: the inputs of a kernel that are constant wherever it is launched."""
     launches = _launches(module, kernel)
@@ -37,12 +31,6 @@ def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
         for index in range(kernel.input_count)
         if launches and all(is_constant(launch.arguments[index]) for launch in launches)
     ]
-
-
-def waits_first(module: ModuleOp, kernel: sched.KernelOp) -> bool:
-    """Analysis: whether a function that launches a kernel lets none begin before it has waited."""
-    functions = (enclosing(launch, FuncOp) for launch in _launches(module, kernel))
-    return any(function and WAITS_FIRST in function.attributes for function in functions)
 
 
 def _launches(module: ModuleOp, kernel: sched.KernelOp) -> list[sched.LaunchOp]:
@@ -184,11 +172,8 @@ def drop_implied_waits(kernel: sched.KernelOp) -> None:
         wait.erase()
 
 
-def place_launch(kernel: sched.KernelOp, start: LaunchNext | Literal["waited"]) -> None:
-    """Rewrite: says where the kernel behind may start.
-
-    Where a wait has to come first, and none is in front of it, it starts as blocks end.
-    """
+def place_launch(kernel: sched.KernelOp, start: LaunchNext) -> None:
+    """Rewrite: says where the kernel behind may start."""
     launch = sched.GridLaunchOp()
     if start == "early":
         begin = next(
@@ -198,19 +183,14 @@ def place_launch(kernel: sched.KernelOp, start: LaunchNext | Literal["waited"]) 
             begin.body.block.insert_op_before(launch, begin.body.block.first_op)
         else:
             kernel.body.block.insert_op_before(launch, begin)
-    elif start in ("late", "waited"):
+    elif start == "late":
         loads = producers(kernel)
         body = loads[0].body.block if loads else kernel.body.block
-        ops = list(body.ops)
-        end = max(n for n, op in enumerate(ops) if isinstance(op, _LOADING)) + 1
-        before = (inner for op in ops[:end] for inner in op.walk())
-        if start == "late" or any(isinstance(inner, sched.GridWaitOp) for inner in before):
-            body.insert_op_after(launch, ops[end - 1])
+        last = [op for op in body.ops if isinstance(op, sched.ForloopOp | sched.PrologueOp)][-1]
+        body.insert_op_after(launch, last)
 
 
-def overlap_kernel(
-    kernel: sched.KernelOp, constant: Sequence[int], start: LaunchNext | Literal["waited"]
-) -> None:
+def overlap_kernel(kernel: sched.KernelOp, constant: Sequence[int], start: LaunchNext) -> None:
     """Rewrite: makes one kernel wait for those before it, and let the one behind it start."""
     in_memory = [each for each in kernel.held_lengths if not kernel.is_number(each.argument)]
     if any(length.argument not in constant for length in in_memory):
@@ -232,7 +212,6 @@ def launch_programmatically(module: ModuleOp) -> None:
             start = op.decided.pdl or "late"
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
             if not waits and start != "none":
-                start = "waited" if waits_first(module, op) else start
                 overlap_kernel(op, constant_inputs(module, op), start)
         elif isinstance(op, FuncOp):
             for step in op.walk():

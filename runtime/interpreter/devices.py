@@ -75,7 +75,6 @@ def _piece(op: kn.CollectiveOp, array: Array, place: int) -> Array:
         return array
     extents = list(array.shape)
     extents[dim] //= op.devices
-    place = op.cut_place(place)
     return part_of(array, [place * extents[dim] * (d == dim) for d in range(array.ndim)], extents)
 
 

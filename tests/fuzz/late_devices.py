@@ -174,7 +174,7 @@ class LateDevices:
                 self._hold(device, op.result, self._range(op, array))
 
     def _part(self, op: kn.AllSliceOp, device: int, array: Array) -> Array:
-        place = op.cut_place(op.mesh.place(device, op.grid_axes))
+        place = op.mesh.place(device, op.grid_axes)
         extents = shape_of(op.result.type)
         start = [place * e * (d == op.cut_dim) for d, e in enumerate(extents)]
         return part_of(array, start, extents)

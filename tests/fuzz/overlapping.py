@@ -93,7 +93,7 @@ func.func @f({", ".join(arguments)})
 """
 
 
-WAYS = (Way.PUSHED, None, Way.FUSED)
+WAYS = (Way.PUSHED, None)
 
 
 def check_layers(text: str, seed: int) -> tuple[Late, str]:

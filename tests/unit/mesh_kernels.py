@@ -92,18 +92,18 @@ func.func @layers(%x: tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[], [0
 """
 
 
-def check_overlap(way: str | None = None) -> None:
-    """Products in parts, which are delivered, fetched and joined, or added to a device's own."""
+def check_overlap() -> None:
+    """Products in parts, which are delivered, fetched and joined."""
     mesh = device_mesh.init_device_mesh("cpu", (4,))
     module = parse_text(make_context(), OVERLAPPING, "overlap")
-    OverlapCollectivesPass(everywhere=True, way=way).apply(make_context(), module)
+    OverlapCollectivesPass(everywhere=True).apply(make_context(), module)
     module.verify()
     operators = [*module.walk()]
     assert any(isinstance(op, kn.CopyOp) for op in operators)
     assert any(isinstance(op, kn.AllToAllOp) and op.delivered for op in operators)
     kernel = mugraph.compile(module, "cpu", mesh=mesh)
     met = [what.partition("%")[0] for what in kernel.meetings.values()]
-    assert met == (["parts of ", ""] * 2 if way is None else ["parts of "] * 3)
+    assert met == ["parts of ", ""] * 2
     generator = torch.Generator().manual_seed(1)
     shapes = ((16, 64), (64, 12), (12, 80), (80, 12))
     for _ in range(2):
@@ -198,7 +198,6 @@ def main() -> None:
         for peers in (False, True):
             check_collectives(element, getattr(torch, name), peers=peers)
     check_overlap()
-    check_overlap("fused")
     check_dtensors()
     check_unequal()
     distributed.destroy_process_group()

@@ -9,13 +9,11 @@ from thorough import THOROUGH, inputs
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
-from mugraph.dialects.constant import WAITS_FIRST, is_constant_argument
-from mugraph.dialects.reductions import COMBINING, Combiner
 from mugraph.dialects.sharding import device_program, part_of
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
-from mugraph.passes.program.partition.delivered import pieces_to_copy, settled
+from mugraph.passes.program.partition.delivered import pieces_to_copy
 from mugraph.passes.program.partition.orders import Read, check_order
 from mugraph.passes.program.partition.segments import (
     Delivery,
@@ -108,35 +106,6 @@ def test_parts_are_copied_to_others_unless_kernels_store_them_there(way: Way) ->
         of_others = {*op.pieces[:1], *op.pieces[2:]} if way is Way.PARTS else set[SSAValue]()
         assert pieces_to_copy(op, 1) == of_others
     assert deliveries
-
-
-def test_a_device_adds_what_the_others_delivered_to_its_own_part() -> None:
-    one = overlapping(product("all-reduce", 3, 24, 48, 16), Way.FUSED)
-    for device, others in ((0, (1, 2)), (1, (2, 0)), (2, (0, 1))):
-        parts = [f"Segment {place}" for place in others]
-        assert kinds(one, device) == [*parts, "Delivery", "Segment", "Delivery"]
-    *parts, own = (step for step in one.steps if isinstance(step, Segment))
-    assert all(WAITS_FIRST in only_function(each.module).attributes for each in parts)
-    # What the parts read, too, it reads while they end; what they delivered it waits for.
-    function = only_function(own.module)
-    constant = [is_constant_argument(function, n) for n in range(len(function.args))]
-    assert constant == [True, True, False, False]
-
-
-def test_what_is_computed_between_is_waited_for() -> None:
-    module = parse_text(make_context(), product("all-reduce", 2, 24, 48, 16), "product")
-    PartitionPass().apply(make_context(), module)
-    function = only_function(module)
-    overlap_collectives(function, target_named("h200"), everywhere=True, way=Way.FUSED)
-    own = next(op for op in function.walk() if isinstance(op, kn.AllSliceOp) and not op.shift)
-    (use,) = own.result.uses
-    doubled = kn.BINARY_OPERATORS[COMBINING[Combiner.SUM]](own.result, own.result, own.result.type)
-    assert own.parent is not None
-    own.parent.insert_op_after(doubled, own)
-    use.operation.operands[use.index] = doubled.result
-    assert settled([own.result, doubled.result, *use.operation.operands]) == []
-    taken = next(op for op in function.walk() if isinstance(op, kn.AllSliceOp) and op.shift)
-    assert settled([own.result, doubled.result, taken.result]) == [own.result]
 
 
 def test_a_slice_along_other_axes_is_of_what_all_delivered() -> None:
@@ -237,7 +206,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("way", [None, Way.PUSHED, Way.FUSED])
+@pytest.mark.parametrize("way", [None, Way.PUSHED])
 def test_late_memory_changes_nothing(name: str, way: Way | None) -> None:
     one = overlapping(PROGRAMS[name], way)
     assert way is not None or any(isinstance(step, Delivery | Fetch) for step in one.steps)
@@ -321,8 +290,6 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
     operators = [*function.body.block.ops]
     if any(isinstance(op, kn.CombiningOp | kn.AllGatherOp) for op in operators):
         return "not"
-    if any(isinstance(op, kn.AllSliceOp) and op.shift for op in operators):
-        return "fused"
     pushed = any(isinstance(op, kn.CopyOp) and op.place is not None for op in operators)
     parts = any(part_of(op) is not None for op in operators)
     return "in parts" if parts else "pushed" if pushed else "not"

@@ -20,18 +20,15 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.overlap.cuts import (
-    can_be_joined,
     can_be_pushed,
     makers_of,
     users_of,
 )
-from mugraph.passes.program.overlap.rewrite import add_up, deliver, fetch, push, push_part
+from mugraph.passes.program.overlap.rewrite import deliver, fetch, push
 from mugraph.passes.program.overlap.times import (
     time_delivered,
     time_fetched,
-    time_fused,
     time_pushed,
-    time_sent_beside,
 )
 from mugraph.passes.program.use_peers import ways_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -44,8 +41,6 @@ class Way(StrEnum):
 
     PARTS = "parts"
     """Parts are computed one after the other, and exchanged meanwhile."""
-    FUSED = "fused"
-    """A device computes its own part at last, and adds what it got of the others to it."""
     PUSHED = "pushed"
     """The kernel that computes a tensor stores it on all devices."""
 
@@ -108,11 +103,8 @@ def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Itera
         return
     time = time_delivered(op.input, op.devices, chain, target)
     given = partial(deliver, op, dim, chain)
-    fused = time_fused(op.input, op.devices, chain, target)
-    added = partial(add_up, op, dim, chain)
     if op.cut_dim is not None:
         yield Plan(Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [given()]))
-        yield Plan(Way.FUSED, fused, lambda: Rewriter.replace_op(op, [], [added()]))
         return
     # What stands behind a sum that all devices need may begin with this one's part.
     users = users_of(op.result, dim, op.devices)
@@ -122,9 +114,6 @@ def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Itera
         users = None
     fetched = joined if users is None else begun
     yield Plan(Way.PARTS, time + fetched, lambda: fetch(op, given(), dim, users))
-    if can_be_joined(op, dim):
-        beside = time_sent_beside(op.result, op.devices, target)
-        yield Plan(Way.FUSED, fused + beside, lambda: push_part(op, added(), dim))
 
 
 @dataclass(frozen=True)
@@ -135,9 +124,7 @@ class OverlapCollectivesPass(ModulePass):
     and a copy engine brings each to its member while the next is computed.  The member adds up what
     it got, in the order of places; a sum that all devices need is then gathered.  Or it is pushed:
     what makes a summand writes it into the memory of all members (``kn.copy`` with a place), which
-    takes one meeting and more bytes, and each adds up all of it.  Fused, the kernel of a device's
-    own part adds what it got to it, and stores what all need on all of them: it begins while the
-    others' parts are still on their way.
+    takes one meeting and more bytes, and each adds up all of it.
 
     Behind what is gathered a device begins with the part that it has, and copies those of the
     others meanwhile.  Operators are cut by their indices (``mugraph_dialects/device_cuts.py``):
@@ -146,8 +133,8 @@ class OverlapCollectivesPass(ModulePass):
 
     It is done where it takes less time than the collective: by how much longer the products take in
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
-    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``fused`` or ``pushed``)
-    in that one alone.
+    ``everywhere`` it is done wherever it can be, with ``way`` (``parts`` or ``pushed``) in that
+    one alone.
 
     Before::
 

@@ -61,14 +61,8 @@ def can_be_pushed(op: kn.CollectiveOp) -> bool:
     if layout_of(op.input.type) is not None or layout_of(op.result.type) is not None:
         return False
     if op.joined_dim is not None:
-        return can_be_joined(op, op.joined_dim)
+        return are_ranges(op.result.type, op.joined_dim, op.devices)
     return bool(shape_of(op.input.type)) and bytes_of(op.input.type) % ALIGNMENT == 0
-
-
-def can_be_joined(op: kn.CollectiveOp, dim: int) -> bool:
-    """Whether parts of a result that devices write lie one after the other in memory."""
-    type_ = op.result.type
-    return layout_of(type_) is None and are_ranges(type_, dim, op.devices)
 
 
 def kernel_of(value: SSAValue) -> list[Operation]:

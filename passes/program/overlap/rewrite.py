@@ -27,84 +27,22 @@ def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
     return _added(op, _delivered(op, op.input, dim), dim)
 
 
-def add_up(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
-    """Lets a device compute its own part of a sum behind those of others, and add these to it.
-
-    Returns that part.  It is computed by the same operators, which the sum is an epilogue of.
-    Kernels store the parts of others as their tiles are done, and let that one begin meanwhile,
-    as those of a library do not.
-    """
-    total = _own_part(op, chain)
-    _write_parts(op, chain, {})
-    whole = op.input.owner
-    assert isinstance(whole, kn.ConcatOp)
-    for place, piece in enumerate(whole.inputs):
-        copy = kn.CopyOp(piece, piece.type, place=place)
-        set_part(copy, Part(place, op.grid_axes))
-        _insert([copy], whole)
-        whole.operands[place] = copy.result
-    given = _delivered(op, op.input, dim)
-    shifts = range(1, op.devices)
-    others = [kn.AllSliceOp(given, op.grid_axes, dim, total.type, shift) for shift in shifts]
-    _insert(others, op)
-    return _combined(op, [total, *(each.result for each in others)])
-
-
-def _own_part(op: kn.CollectiveOp, chain: Chain) -> SSAValue:
-    """What a device computes of the operand of a sum for its own place."""
-    own: dict[SSAValue, SSAValue] = {}
-    for each, cut in chain.cuts.items():
-        for value, dim in zip(each.operands, cut.operands, strict=True):
-            if dim is not None and value not in own:
-                type_ = _part_type(value.type, dim, op.devices)
-                taken = kn.AllSliceOp(value, op.grid_axes, dim, type_)
-                _insert([taken], op)
-                own[value] = taken.result
-        results = zip(each.results, cut.results, strict=True)
-        types = [_part_type(result.type, dim, op.devices) for result, dim in results]
-        made = _with_types(each, [own.get(value, value) for value in each.operands], types)
-        _insert([made], op)
-        own |= zip(each.results, made.results, strict=True)
-    return own[op.input]
-
-
-def _with_types(
-    op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute]
-) -> Operation:
-    """An operator as it is of other extents."""
-    return type(op).create(
-        operands=operands,
-        result_types=types,
-        properties=op.properties.copy(),
-        attributes=op.attributes.copy(),
-    )
-
-
 def push(op: kn.CollectiveOp) -> None:
     """Lets what makes a tensor write it into the memory of each member.
 
     Each joins what it got, or adds it up.
     """
     dim = 0 if op.joined_dim is None else op.joined_dim
-    given = _pushed(op, op.input, dim)
-    made = given if op.combination is None else _added(op, given, dim)
-    Rewriter.replace_op(op, [], [made])
-
-
-def push_part(op: kn.CollectiveOp, part: SSAValue, dim: int) -> None:
-    """Lets the kernel that computes a device's part of a result store it on each member."""
-    Rewriter.replace_op(op, [], [_pushed(op, part, dim)])
-
-
-def _pushed(op: kn.CollectiveOp, own: SSAValue, dim: int) -> SSAValue:
-    """What a device gets where each writes its own tensor into the memory of all, joined."""
+    own = op.input
     copies = [kn.CopyOp(own, own.type, place=place) for place in range(op.devices)]
     shape = list(shape_of(own.type))
     shape[dim] *= op.devices
     all_of_them = TensorType(element_type_of(own.type), shape)
     joined = kn.ConcatOp([copy.result for copy in copies], dim, all_of_them)
     _insert([*copies, joined], op)
-    return _delivered(op, joined.result, dim)
+    given = _delivered(op, joined.result, dim)
+    made = given if op.combination is None else _added(op, given, dim)
+    Rewriter.replace_op(op, [], [made])
 
 
 def _delivered(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
@@ -116,17 +54,12 @@ def _delivered(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
 
 
 def _added(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
-    """The sum of what a device got."""
+    """The sum of what a device got, in the order of places."""
     pieces = [_slice(value, dim, place, op.devices) for place in range(op.devices)]
     _insert(pieces, op)
-    return _combined(op, [piece.result for piece in pieces])
-
-
-def _combined(op: kn.CollectiveOp, parts: Sequence[SSAValue]) -> SSAValue:
-    """The sum of parts, in their order."""
     assert op.combination is not None
     function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
-    total, *others = parts
+    total, *others = (piece.result for piece in pieces)
     for part in others:
         made = function(total, part, total.type)
         _insert([made], op)
@@ -186,7 +119,12 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
                 operands[number] = parts[value][place]
             results = zip(each.results, cut.results, strict=True)
             types = [_part_type(result.type, dim, op.devices) for result, dim in results]
-            new = _with_types(each, operands, types)
+            new = type(each).create(
+                operands=operands,
+                result_types=types,
+                properties=each.properties.copy(),
+                attributes=each.attributes.copy(),
+            )
             set_part(new, part)
             _insert([new], each)
             for result, made in zip(each.results, new.results, strict=True):

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.device_cuts import DeviceCut
 from mugraph.dialects.tensor_types import bytes_of, shape_of
-from mugraph.passes.costs.devices import COPIED_BYTES, TILE, links_between, rounds_of, sent_beside
+from mugraph.passes.costs.devices import COPIED_BYTES, TILE, links_between, sent_beside
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
 from mugraph.passes.program.overlap.cuts import Chain, kernel_of
@@ -20,18 +20,11 @@ from mugraph.passes.targets import Target
 
 WITHOUT_ANSWER = 1.5
 """Microseconds that stores at other devices begin sooner with than loads from them."""
-LAST_ROUND = 0.75
-"""How much of what the last round of tiles sends is behind it: 25 of 34 µs on four H200."""
 STALLED = 0.12
 """How much of the time of stores at other devices blocks of several tiles wait for their buffers.
 
 Products of 1,024 to 4,096 rows took 20 to 49 µs longer on two H200 where they stored at the other
 one, what the last round sends among it.
-"""
-ADDED = 1.6
-"""How much longer than its bytes take an addition behind a product takes, whose threads load them.
-
-33.5 MB took 12 µs on an H200 in products of 185 and 690 µs, 8.4 MB 5 µs.
 """
 OWN_KERNEL = 0.03
 """How much longer a product takes, of its time, that a kernel of ours stores at several devices.
@@ -53,36 +46,6 @@ def time_delivered(value: SSAValue, devices: int, chain: Chain, target: Target) 
     # Two meetings, other functions than that of the product, and the sum of the parts.
     time += links.start + links.launch * (2 + devices - 1 + 1)
     return time + device_ns(own + own // devices, target) / 1e3
-
-
-def time_fused(value: SSAValue, devices: int, chain: Chain, target: Target) -> float:
-    """Microseconds that it takes to add what was delivered to a device's own part, behind it.
-
-    Against the products by themselves, and without the collective.
-    """
-    own, links = _bytes(value), links_between(devices)
-    whole, parts = _times(chain.products, chain, devices, target)
-    others = own * (devices - 1) // devices / links.moved_bytes
-    time = max(parts * (devices - 1) / devices, others) + parts / devices - whole
-    time += OWN_KERNEL / 2 * product_time(chain.products, target) / 1e3
-    time += (LAST_ROUND / rounds_of(value, target, devices) + STALLED) * others
-    time += ADDED * device_ns(own * (devices - 1) / devices, target) / 1e3
-    # Other functions than that of the product, and one meeting that waits beside the last one.
-    return time + links.start + links.launch * devices
-
-
-def time_sent_beside(value: SSAValue, devices: int, target: Target) -> float:
-    """Microseconds in which the product of a device's part ends later that stores it on all.
-
-    One meeting follows.
-    """
-    links = links_between(devices)
-    sent = _bytes(value) * (devices - 1) / devices / links.moved_bytes
-    # Each tile is stored for several others one after the other: nothing of that is hidden.
-    behind = LAST_ROUND / rounds_of(value, target, devices) if devices == 2 else 1
-    last = (behind + STALLED) * sent
-    stored = device_ns(_bytes(value) / devices, target) / 1e3
-    return links.launch + last + stored + _time_returned(value, target)
 
 
 def time_pushed(op: kn.CollectiveOp, target: Target) -> float:

@@ -23,7 +23,6 @@ from xdsl.ir import SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh
 from mugraph.errors import UserError
-from mugraph.passes.program.partition.delivered import is_of_one
 from mugraph.passes.program.partition.meetings import far_values, gives, takes, with_meetings
 from mugraph.passes.program.partition.segments import (
     Delivery,
@@ -136,13 +135,8 @@ def _reads(
     for number, exchange in enumerate(exchanges):
         group = _group(mesh, exchange.axes, device)
         if isinstance(exchange, Delivery):
-            place = group.index(device)
             for value in far_values(exchange.value):
-                op = value.owner
-                writers = group
-                if isinstance(op, kn.AllSliceOp) and is_of_one(op):
-                    writers = (group[op.cut_place(place)],)
-                found[value] = [Read(number, device, writer) for writer in writers]
+                found[value] = [Read(number, device, writer) for writer in group]
         else:
             for op in exchange.peers:
                 owner = group[op.kept_place]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.alignment import ALIGNMENT
-from mugraph.dialects.constant import CONSTANT, WAITS_FIRST
+from mugraph.dialects.constant import CONSTANT
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.sharding import PART, Axes, DeviceProgram, Part, part_of
@@ -21,7 +21,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     with_layout,
 )
-from mugraph.passes.program.partition.delivered import is_delivered, is_for_others, settled
+from mugraph.passes.program.partition.delivered import is_delivered
 
 
 class Segment(NamedTuple):
@@ -320,12 +320,7 @@ def _segment(
     last = ReturnOp(*(copies[value] for value in gives))
     block.add_op(last)
     segment = FuncOp(f"{function.sym_name.data}_{number}", (types, []), Region(block))
-    constant = settled(takes)
-    segment.arg_attrs = ArrayAttr(
-        [_promises(function, value, settled=value in constant) for value in takes]
-    )
-    if any(map(is_for_others, gives)):
-        segment.attributes[WAITS_FIRST] = UnitAttr()
+    segment.arg_attrs = ArrayAttr([_promises(function, value) for value in takes])
     module = ModuleOp([segment])
     for value in last.operands:
         kn.lay_out_row_major(value)
@@ -333,16 +328,12 @@ def _segment(
     return Segment(module, takes, gives, part_of(operators[0]))
 
 
-def _promises(function: FuncOp, value: SSAValue, *, settled: bool) -> DictionaryAttr:
-    """What a program says of an argument's memory, which holds in its functions, too.
-
-    What is ``settled`` may be read as if it were constant.
-    """
-    found: dict[str, Attribute] = {CONSTANT: UnitAttr()} if settled else {}
-    if function.arg_attrs is not None and value in function.args:
-        known = function.arg_attrs.data[function.args.index(value)].data
-        found |= {name: known[name] for name in (CONSTANT, ALIGNMENT) if name in known}
-    return DictionaryAttr(found)
+def _promises(function: FuncOp, value: SSAValue) -> DictionaryAttr:
+    """What a program says of an argument's memory, which holds in its functions, too."""
+    if function.arg_attrs is None or value not in function.args:
+        return DictionaryAttr({})
+    known = function.arg_attrs.data[function.args.index(value)].data
+    return DictionaryAttr({name: known[name] for name in (CONSTANT, ALIGNMENT) if name in known})
 
 
 def _with_layout(value: SSAValue) -> Attribute:

@@ -1,8 +1,7 @@
 """In which order a device computes parts, and copies those of others: it does not wait in turn.
 
 A device begins with the part that it has itself where it fetched the others, and ends with its own
-where it fetches or delivers them: what goes between devices goes while they compute.  It leaves
-out its own where each adds what others delivered to what it computes itself.
+where it fetches or delivers them: what goes between devices goes while they compute.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from mugraph.dialects.sharding import Mesh, Part
-from mugraph.passes.program.partition.delivered import is_for_others
 from mugraph.passes.program.partition.meetings import gives, takes
 from mugraph.passes.program.partition.segments import Fetch, Segment, Step
 
@@ -30,18 +28,8 @@ def turns_of(steps: Sequence[Step], mesh: Mesh, device: int) -> list[int]:
             takes_fetched = any(not fetched.isdisjoint(takes(each)) for each in together_steps)
             first = 0 if takes_fetched else 1
             together.sort(key=lambda n: _turn(steps[n], mesh, device, first))
-        order += [n for n in together if not _is_for_nobody(steps[n], mesh, device)]
+        order += together
     return order
-
-
-def _is_for_nobody(step: Step, mesh: Mesh, device: int) -> bool:
-    """Whether a part is this device's own, which it computes elsewhere."""
-    part = step.part if isinstance(step, Segment) else None
-    return (
-        part is not None
-        and part.place == mesh.place(device, part.axes)
-        and all(map(is_for_others, gives(step)))
-    )
 
 
 def _part(step: Step) -> Part | None:

@@ -51,15 +51,3 @@ func.func @viewed(%y: tensor<2x4xf32, #cute.layout<(2,4):(4,1)>> {mugraph.shardi
   %v = kn.view %s : tensor<4x2xf32, #cute.layout<(4,2):(2,1)>> -> tensor<2x4xf32, #cute.layout<(2,4):(1,2)>>
   func.return %v : tensor<2x4xf32, #cute.layout<(2,4):(1,2)>>
 }
-
-// The part of the member one place further; the first one follows the last.
-// CHECK: kn.all_slice %x axes [0] dim 0 shift 1 : tensor<4x8xf32> -> tensor<2x8xf32>
-// EXPAND-LABEL: func.func @shifted
-// EXPAND: kn.slice %x from [2, 0]
-// EXPAND: kn.slice %x from [0, 0]
-func.func @shifted(%x: tensor<4x8xf32>)
-    -> (tensor<2x8xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
-    attributes {mugraph.mesh = [2], mugraph.per_device} {
-  %l = kn.all_slice %x axes [0] dim 0 shift 1 : tensor<4x8xf32> -> tensor<2x8xf32>
-  func.return %l : tensor<2x8xf32>
-}

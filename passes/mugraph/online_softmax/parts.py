@@ -115,8 +115,7 @@ def _sum_of_parts(load: tb.InputOp, output: tb.OutputOp) -> tb.ReductionOp | Non
     if len(users) != 1 or not isinstance(users[0], tb.ReductionOp) or load.loop_dim < 0:
         return None
     shape = shape_of(output.stensor.type)
-    last = len(shape) - 1
-    is_single = shape[load.loop_dim] == 1 and load.loop_dim != last and last not in output.map_
+    is_single = shape[load.loop_dim] == 1 and load.loop_dim != len(shape) - 1
     is_sum = users[0].reduced_dim == load.loop_dim and not tb.epilogue_of(users[0])
     return users[0] if is_single and is_sum else None
 

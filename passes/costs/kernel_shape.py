@@ -131,7 +131,7 @@ class KernelShape(NamedTuple):
         with 8192 x 8192 weights that took 18.4 us and not 15.0 (1 row, 4 bits), 23.1 and not 16.3
         (16 rows), 36.5 and not 22.5 (16 rows, 8 bits), on an H200.  Nor what few rows multiply
         while memory brings it: a row times 151,936 x 4096 in 16 bits took 284 us at best so, and
-        278 by threads.  Of products that others take, as in attention, that is not measured.
+        278 by threads.  Of several products in a loop that is not measured.
         """
         if target.bulk_bytes_in_flight is None or not self.loading.comes_in_bulk:
             return False
@@ -140,8 +140,7 @@ class KernelShape(NamedTuple):
         if by_groups or converts or self.loading.needs_groups:
             return by_groups
         few = all(product.sizes[0] <= FEW_ROWS for product in self.loop.products)
-        alone = self.loop.products and not self.loop.chained
-        if alone and few and self.waits_for_memory(target):
+        if len(self.loop.products) == 1 and few and self.waits_for_memory(target):
             return False
         reading = self.turns * self.row_cycles(target)
         return self.copy_cycles(bulk=True) + reading <= self.copy_cycles(bulk=False)

@@ -419,8 +419,10 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         each += shape.loop.element_cycles(MAX_THREADS, target)
     arithmetic = shared * busiest * (shape.turns * each + after) / clock
     in_parts = [each for each in shape.loads if each.looped and each.row_bytes < LINE_BYTES]
-    in_parts_bytes = 0 if shape.loop.chained else sum(each.tensor_bytes for each in in_parts)
-    from_memory = device_ns(device + PARTS_OF_LINES * in_parts_bytes, target)
+    # Measured of one product in a loop.
+    if len(shape.loop.products) == 1:
+        device += PARTS_OF_LINES * sum(each.tensor_bytes for each in in_parts)
+    from_memory = device_ns(device, target)
     last = shape.blocks % target.multiprocessors if rounds > 1 else 0
     if last and shape.loop.products and not shape.loop.chained:
         # Few multiprocessors have one block more than others, and ask for less than memory

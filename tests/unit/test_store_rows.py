@@ -141,19 +141,43 @@ def test_a_table_that_does_not_start_at_vectors_has_a_launch() -> None:
     assert "kn::Scatter<" in source and "tb::PlacedRow<" not in source
 
 
-def test_what_stores_rows_is_no_task() -> None:
-    """A persistent kernel has tensors as pointers."""
-    second = re.sub(r"%([avtsm]|sx|sw|dx|dw|old)\b", r"%\g<1>_2", ROWS)
+def for_two_tables() -> str:
+    """Two kernels, which are the same one and share a launch, with a number for both."""
+    second = re.sub(r"%([avtsmw]|sx|sw|dx|dw|old)\b", r"%\g<1>_2", ROWS)
     body, more = (
         text.partition("{\n")[2].rpartition("  func.return")[0] for text in (ROWS, second)
     )
     table = "tensor<4x24x64xf16>"
-    text = (
+    return (
         f"func.func @f(%x: tensor<1x64xf16>, %w: tensor<64x256xf16>, %old: {table}, "
         f"%w_2: tensor<64x256xf16>, %old_2: {table}, %at: tensor<1xi32>) -> ({table}, {table}) {{\n"
         f"{body}{more}  func.return %t, %t_2 : {table}, {table}\n}}"
     )
-    module = parse_text(make_context(), text, "f")
+
+
+def test_kernels_of_one_launch_store_rows_of_two_tables() -> None:
+    made = generate_cuda(
+        parse_text(make_context(), for_two_tables(), "f"), make_context(), "sm_90a"
+    )
+    assert "f_custom0_joined" in made.source and "kn::Scatter<" not in made.source
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((1, 64)).astype(np.float16)
+    weights = [rng.standard_normal((64, 256)).astype(np.float16) for _ in range(2)]
+    tables = [rng.standard_normal((4, 24, 64)).astype(np.float16) for _ in range(2)]
+
+    def check(kernels: CudaModule) -> None:
+        given = [x, weights[0], tables[0], weights[1], tables[1], np.array([7], np.int32)]
+        for result, w, old in zip(kernels.run(given), weights, tables, strict=True):
+            expected = old.astype(np.float64)
+            expected[:, 7] = (x.astype(np.float64) @ w.astype(np.float64)).reshape(4, 64)
+            np.testing.assert_allclose(result, expected, rtol=2**-10, atol=1e-2)
+
+    check_emulated_later(made, check)
+
+
+def test_what_stores_rows_is_no_task() -> None:
+    """A persistent kernel has tensors as pointers."""
+    module = parse_text(make_context(), for_two_tables(), "f")
     PassPipeline((*transpile_pipeline("sm_90a"), PersistProgramPass("sm_90a"))).apply(
         make_context(), module
     )

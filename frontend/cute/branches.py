@@ -96,8 +96,11 @@ def taken(
 def with_branches(function: Function) -> Function:
     """The function, whose ``if`` may ask for what the kernel decides.
 
-    Those that ``break``, ``continue``, ``return`` or ``yield`` leaves are Python's own.
+    Those that ``break``, ``continue``, ``return`` or ``yield`` leaves are Python's own, and so are
+    those of a function that a decorator has replaced: its text is not what would run.
     """
+    if hasattr(function, "__wrapped__"):
+        return function
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
@@ -161,8 +164,7 @@ def _rewritten(statements: list[ast.stmt], after: list[ast.stmt]) -> list[ast.st
 
 def _branches(one: ast.If, behind: list[ast.stmt]) -> list[ast.stmt]:
     if _is_left([*one.body, *one.orelse]):
-        one.body, one.orelse = (_rewritten(part, behind) for part in (one.body, one.orelse))
-        return [one]
+        return [_of_python(one, behind)]
     if (swapped := _opposite_of(one.test)) is not None:
         # What a kernel can ask is '==', and conditions that hold together.
         body = one.orelse or [ast.copy_location(ast.Pass(), one)]
@@ -173,6 +175,9 @@ def _branches(one: ast.If, behind: list[ast.stmt]) -> list[ast.stmt]:
         rest = others[0] if len(others) == 1 else ast.BoolOp(ast.And(), others)
         inner = ast.copy_location(ast.If(ast.copy_location(rest, others[0]), one.body, []), one)
         return _branches(ast.copy_location(ast.If(test, [inner], []), one), behind)
+    joins = [part for part in ast.walk(one.test) if _joins(part)]
+    if any(isinstance(part, ast.NamedExpr) for join in joins for part in ast.walk(join)):
+        return [_of_python(one, behind)]  # what is joined is in functions, which would bind it
     bound = [_names_bound(part) for part in (one.body, one.orelse)]
     again = names_read(one.orelse)
     read = sorted((bound[0] | bound[1]) & names_read(behind) | bound[0] & again)
@@ -192,6 +197,16 @@ def _branches(one: ast.If, behind: list[ast.stmt]) -> list[ast.stmt]:
         for node in (each, *_headers(each)):
             ast.copy_location(node, one.test)
     return made
+
+
+def _joins(test: ast.AST) -> bool:
+    """Whether an expression is of several conditions."""
+    return isinstance(test, ast.BoolOp) or (isinstance(test, ast.Compare) and len(test.ops) > 1)
+
+
+def _of_python(one: ast.If, behind: list[ast.stmt]) -> ast.If:
+    one.body, one.orelse = (_rewritten(part, behind) for part in (one.body, one.orelse))
+    return one
 
 
 def _names_bound(statements: Sequence[ast.stmt]) -> set[str]:
@@ -237,7 +252,7 @@ class _Conditions(ast.NodeTransformer):
         return _at(node, _call("opposite", node.operand)) if is_not else node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if len(node.ops) == 1:
+        if not _joins(node):
             return node
         sides = node.left, *node.comparators
         parts = zip(sides, node.ops, node.comparators, strict=False)

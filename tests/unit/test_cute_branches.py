@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,46 @@ def test_variables_of_branches() -> None:
 
     found = computed(kernel(np.empty(16, F32), "yes").launch(grid=(1,), block=(16,)))
     assert found.tolist() == [2, 2, 2, 3, 3, 5, 6, 3, 3, 7, *[3] * 6]
+
+
+def test_functions_that_decorators_have_replaced() -> None:
+    """What they do stays, and branches are those of the function that 'cute.jit' has seen."""
+
+    def doubled(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def both(b: Any) -> None:
+            function(b)
+            thread, _, _ = cute.arch.thread_idx()
+            b[thread] = b[thread] * 2.0
+
+        return both
+
+    def body(b: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        if (place := thread + 1) < 3:
+            b[place - 1] = 1.0
+        else:
+            b[thread] = 5.0
+
+    made: Any = cute.kernel(doubled(cute.jit(body)), results=["b"])
+    found = computed(made(np.empty(4, F32)).launch(grid=(1,), block=(4,)))
+    assert found.tolist() == [2, 2, 10, 10]
+    hidden = cute.kernel(doubled(body))(cute.make_fake_tensor("f32", (4,)))
+    with pytest.raises(cute.KernelError, match="or in a function with another decorator"):
+        hidden.launch(grid=(1,), block=(4,)).trace()
+
+
+def test_joined_conditions_bind_nothing() -> None:
+    @cute.kernel
+    def kernel(a: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        if (place := thread + 1) < 3 and place > 1:
+            a[thread] = 1.0
+        else:
+            a[thread] = 2.0
+
+    with pytest.raises(cute.KernelError, match="one that joins a ':='"):
+        kernel(cute.make_fake_tensor("f32", (4,))).launch(grid=(1,), block=(4,)).trace()
 
 
 def test_steps_of_loops_are_numbers_from_1_on() -> None:

@@ -36,20 +36,21 @@ def _is_of_kernel(condition: Any) -> bool:
 
 
 def joined(*conditions: Callable[[], Any]) -> Any:
-    """``and``: of conditions that the kernel decides all together."""
+    """``and``: of conditions that the kernel decides all together, of others what Python gives."""
     found: Any = True
     for one in conditions:
         condition = one()
         if not _is_of_kernel(condition):
             if not condition:
                 return condition
+            found = found if _is_of_kernel(found) else condition
         else:
             if isinstance(found, Predicate | Number) and type(found) is not type(condition):
                 raise KernelError(
                     "'and' or 'or' joins a condition on indices and one on elements, which a "
                     "kernel cannot decide at once; write one 'if' in the other"
                 )
-            found = condition if found is True else found & condition
+            found = found & condition if _is_of_kernel(found) else condition
     return found
 
 
@@ -58,13 +59,16 @@ def opposite(condition: Any) -> Any:
     return ~condition if _is_of_kernel(condition) else not condition
 
 
-def taken(condition: Any, is_else: bool, bound: Sequence[str]) -> Iterator[None]:
+def taken(
+    condition: Any, is_else: bool, bound: Sequence[str], changed: Sequence[str] = ()
+) -> Iterator[None]:
     """Once where a branch is taken, in the condition that the kernel decides, if it does.
 
     An ``else`` of several conditions is taken once for each of them that may be the first to fail.
 
-    ``bound`` are the variables that the branches bind and others read.  Raises KernelError where
-    the kernel decides, and there are some.
+    ``bound`` are the variables that the branches bind and others read, ``changed`` those that this
+    branch reads before it binds them.  Raises KernelError where the kernel decides, and some of
+    ``bound``, or of ``changed`` in an ``else`` that is taken several times.
     """
     if not _is_of_kernel(condition):
         if bool(condition) is not is_else:
@@ -73,12 +77,17 @@ def taken(condition: Any, is_else: bool, bound: Sequence[str]) -> Iterator[None]
     if bound:
         raise KernelError(
             f"'{bound[0]}' is bound in an 'if' that threads, blocks or iterations decide, and read "
-            "behind it; keep it in a tensor, or choose by 'cute.where'"
+            "behind it or in its 'else'; keep it in a tensor, or choose by 'cute.where'"
         )
     conditions = [condition]
     if is_else:
         is_predicate = isinstance(condition, Predicate)
         conditions = condition.opposites() if is_predicate else [opposite(condition)]
+    if len(conditions) > 1 and changed:
+        raise KernelError(
+            f"'{changed[0]}' is read and bound anew where not all of several conditions hold, "
+            "which is recorded once for each of them; bind another variable"
+        )
     for one in conditions:
         with when(one):
             yield
@@ -87,8 +96,11 @@ def taken(condition: Any, is_else: bool, bound: Sequence[str]) -> Iterator[None]
 def with_branches(function: Function) -> Function:
     """The function, whose ``if`` may ask for what the kernel decides.
 
-    Those that ``break``, ``continue``, ``return`` or ``yield`` leaves are Python's own.
+    Those that ``break``, ``continue``, ``return`` or ``yield`` leaves are Python's own, and so are
+    those of a function that a decorator has replaced: its text is not what would run.
     """
+    if hasattr(function, "__wrapped__"):
+        return function
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
@@ -152,8 +164,7 @@ def _rewritten(statements: list[ast.stmt], after: list[ast.stmt]) -> list[ast.st
 
 def _branches(one: ast.If, behind: list[ast.stmt]) -> list[ast.stmt]:
     if _is_left([*one.body, *one.orelse]):
-        one.body, one.orelse = (_rewritten(part, behind) for part in (one.body, one.orelse))
-        return [one]
+        return [_of_python(one, behind)]
     if (swapped := _opposite_of(one.test)) is not None:
         # What a kernel can ask is '==', and conditions that hold together.
         body = one.orelse or [ast.copy_location(ast.Pass(), one)]
@@ -164,20 +175,21 @@ def _branches(one: ast.If, behind: list[ast.stmt]) -> list[ast.stmt]:
         rest = others[0] if len(others) == 1 else ast.BoolOp(ast.And(), others)
         inner = ast.copy_location(ast.If(ast.copy_location(rest, others[0]), one.body, []), one)
         return _branches(ast.copy_location(ast.If(test, [inner], []), one), behind)
-    bound = {
-        name.id
-        for part in (*one.body, *one.orelse)
-        for name in ast.walk(part)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-    }
-    read = sorted(bound & names_read(behind))
+    joins = [part for part in ast.walk(one.test) if _joins(part)]
+    if any(isinstance(part, ast.NamedExpr) for join in joins for part in ast.walk(join)):
+        return [_of_python(one, behind)]  # what is joined is in functions, which would bind it
+    bound = [_names_bound(part) for part in (one.body, one.orelse)]
+    again = names_read(one.orelse)
+    read = sorted((bound[0] | bound[1]) & names_read(behind) | bound[0] & again)
+    changed = sorted(bound[1] & again)
     # Each has a name of its own: a branch may have others in it.
     condition = f"{_CONDITION}_{one.test.lineno}_{one.test.col_offset}"
     test = _Conditions().visit(one.test)
     made: list[ast.stmt] = [ast.Assign([ast.Name(condition, ast.Store())], test)]
     for is_else, body in ((False, one.body), (True, one.orelse)):
         if body:
-            given = [ast.Constant(is_else), ast.Tuple([*map(ast.Constant, read)], ast.Load())]
+            given: list[ast.expr] = [ast.Constant(is_else), _texts(read)]
+            given += [_texts(changed)] if is_else else []
             decides = _call("taken", ast.Name(condition, ast.Load()), *given)
             inner = _rewritten(body, behind)
             made.append(ast.For(ast.Name(f"{condition}_", ast.Store()), decides, inner, []))
@@ -185,6 +197,25 @@ def _branches(one: ast.If, behind: list[ast.stmt]) -> list[ast.stmt]:
         for node in (each, *_headers(each)):
             ast.copy_location(node, one.test)
     return made
+
+
+def _joins(test: ast.AST) -> bool:
+    """Whether an expression is of several conditions."""
+    return isinstance(test, ast.BoolOp) or (isinstance(test, ast.Compare) and len(test.ops) > 1)
+
+
+def _of_python(one: ast.If, behind: list[ast.stmt]) -> ast.If:
+    one.body, one.orelse = (_rewritten(part, behind) for part in (one.body, one.orelse))
+    return one
+
+
+def _names_bound(statements: Sequence[ast.stmt]) -> set[str]:
+    names = (name for part in statements for name in ast.walk(part) if isinstance(name, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def _texts(names: Sequence[str]) -> ast.Tuple:
+    return ast.Tuple([*map(ast.Constant, names)], ast.Load())
 
 
 def _opposite_of(test: ast.expr) -> ast.expr | None:
@@ -221,7 +252,7 @@ class _Conditions(ast.NodeTransformer):
         return _at(node, _call("opposite", node.operand)) if is_not else node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if len(node.ops) == 1:
+        if not _joins(node):
             return node
         sides = node.left, *node.comparators
         parts = zip(sides, node.ops, node.comparators, strict=False)

@@ -17,8 +17,8 @@ _LOOPS = "dynamic_range"
 
 
 def names_read(statements: Sequence[ast.stmt]) -> set[str]:
-    """The variables that statements read before they bind them."""
-    events = _Events()
+    """The variables that statements may read before they bind them."""
+    events = _PossibleEvents()
     for statement in statements:
         events.visit(statement)
     return events.read
@@ -111,3 +111,32 @@ class _Events(ast.NodeVisitor):
     def _read(self, name: str) -> None:
         if name not in self.bound:
             self.read.add(name)
+
+
+class _PossibleEvents(_Events):
+    """The same, where a statement that may be left out binds nothing."""
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        ends: list[set[str]] = []
+        for statements in (node.body, node.orelse):
+            ends.append(self._bound_by(statements))
+        self.bound |= ends[0] & ends[1]
+
+    def visit_For(self, node: ast.For) -> None:
+        self.visit(node.iter)
+        self._bound_by([ast.Assign([node.target], ast.Constant(None)), *node.body])
+        self._bound_by(node.orelse)
+
+    def visit_While(self, node: ast.While) -> None:
+        self.visit(node.test)
+        self._bound_by(node.body)
+        self._bound_by(node.orelse)
+
+    def _bound_by(self, statements: Sequence[ast.stmt]) -> set[str]:
+        """What is bound behind statements, which are followed and may be left out."""
+        before = self.bound.copy()
+        for statement in statements:
+            self.visit(statement)
+        after, self.bound = self.bound, before
+        return after

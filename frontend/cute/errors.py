@@ -9,7 +9,8 @@ from types import FrameType, TracebackType
 from mugraph.errors import UserError
 
 DECIDED_BY_PYTHON = (
-    "Python's 'while', 'or', an 'if' in an expression, or one that 'return' or 'break' leaves"
+    "Python's 'while', 'or', an 'if' in an expression or in a function with another decorator, or "
+    "one that joins a ':=', or that 'return' or 'break' leaves"
 )
 """What the kernel cannot decide."""
 

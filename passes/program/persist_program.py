@@ -62,6 +62,8 @@ def why_no_task(kernel: sched.KernelOp) -> str | None:
         return "it says itself which blocks run, and in which order"
     if kernel.block_dim[1:] != (1, 1) or kernel.threads % WARP:
         return "its threads do not lie along x in whole warps"
+    if kernel.placed_rows:
+        return "it stores rows of tables"
     if any(kernel.is_number(argument.index) for argument in kernel.body.block.args):
         return "a call gives it a number"
     for op in kernel.walk():
@@ -118,8 +120,10 @@ class Runs:
             return is_wanted(op.resolve(), everywhere=self.everywhere)
         if not isinstance(op, RuntimePart) or not Room(self.target).is_small(op):
             return False
+        if not isinstance(op, ScatterOp):
+            return True
         # A table that is not written in place is copied before the persistent kernel.
-        return not isinstance(op, ScatterOp) or isinstance(memory_root(op.table), BlockArgument)
+        return not op.is_stored and isinstance(memory_root(op.table), BlockArgument)
 
     def of(self, function: FuncOp) -> Iterator[list[CanJoin]]:
         """Operators one behind the other, views aside, of which two at least are launches."""

@@ -12,10 +12,11 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn, sched
+from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import JOINED, CanJoin
 from mugraph.dialects.kn.scatter import PlacedRows
-from mugraph.dialects.kn.workspace import ADDRESS_ALIGNMENT, memory_root
+from mugraph.dialects.kn.workspace import ADDRESS_ALIGNMENT, NOT_IN_WORKSPACE, memory_root
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -91,10 +92,19 @@ def head_of(op: Operation) -> Operation:
     return op
 
 
+def may_be_stored(scatter: kn.ScatterOp) -> bool:
+    """Analysis: whether the result may be written before the scatter, in vectors.
+
+    What lies in the workspace shares bytes with tensors that are needed until then.
+    """
+    in_output = scatter.workspace_offsets() == (NOT_IN_WORKSPACE,)
+    return in_output and alignment_of(scatter.result) >= ADDRESS_ALIGNMENT
+
+
 def storing_of(scatter: kn.ScatterOp) -> Storing | None:
     """Analysis: how the kernel that computes a scatter's rows may store them, if it may."""
     rows, value = scatter.placed_rows(), computed_by(scatter.values)
-    if rows is None or value is None:
+    if rows is None or value is None or not may_be_stored(scatter):
         return None
     launch = value.owner
     assert isinstance(launch, sched.LaunchOp)  # as computed_by looks for one
@@ -159,11 +169,11 @@ def store_rows(several: list[Storing]) -> None:
 class StoreRowsPass(ModulePass):
     """Lets kernels store rows of a table that is written in place: new keys in a cache.
 
-    A scatter of one row, whose values a kernel computes for it alone, needs no launch then: blocks
-    of the kernel each store a part of the row, where its number says.  A number that names no row
-    lets them store it in the workspace.  The scatter itself stays in the
-    program, with the attribute ``kn.stored``, and leaves the launch that it shared.
-    Pre-condition: ``--join-launches``.
+    A scatter of one row, whose values a kernel computes for it alone, and whose table is a result
+    of the function, needs no launch then: blocks of the kernel each store a part of the row, where
+    its number says.  A number that names no row lets them store it in the workspace.  The scatter
+    itself stays in the program, with the attribute ``kn.stored``, and leaves the launch that it
+    shared.  Pre-condition: ``--join-launches``.
 
     Before: ``%t = kn.scatter %v into %table rows %at dim 1``, ``%v`` a result of ``sched.launch``
 

@@ -226,11 +226,13 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             # A number that may be off may be so by a whole one behind the function.
             return Range(step(x.low), step(x.high), 1.0 + x.error if x.error else 0.0)
         case "bits":
-            return Range(0.0, 2 ** function.constants[1] - 1)
-        case "fp4":
-            return Range(-6.0, 6.0)
-        case "nf4":
-            return Range(-1.0, 1.0)
+            # Of a number that may be off the bits may be any.
+            high = 2 ** function.constants[1] - 1
+            return Range(0.0, high, high if x.error else 0.0)
+        case "fp4" | "nf4":
+            # And so may the number of another code.
+            high = 6.0 if function.name == "fp4" else 1.0
+            return Range(-high, high, 2 * high if x.error else 0.0)
         case "rsqrt":
             return quotient(Range(1.0, 1.0), square_root(x))
         case "reciprocal":

@@ -11,7 +11,9 @@ from thorough import inputs
 
 from fuzz.emulated import check_together
 from fuzz.properties import Compiled, PropertyError, compile_checked, parse, require_diagnostic
+from fuzz.ranges import Range, apply
 from fuzz.search import BROKEN, WELL_FORMED, Property, draw_case, failure_of, shrink
+from mugraph.dialects.elementwise import ScalarFunction
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.mlir"))
 BROKEN_REGRESSIONS = [path for path in REGRESSIONS if path.stem.startswith("broken_")]
@@ -35,6 +37,15 @@ def test_drawn_mugraph(number: int) -> None:
     drawn = draw_case(WELL_FORMED, SEED, number)
     if drawn is not None:
         compiled(drawn.text)
+
+
+@pytest.mark.parametrize(
+    ("function", "width"),
+    [(ScalarFunction("fp4"), 12), (ScalarFunction("nf4"), 2), (ScalarFunction("bits", (4, 2)), 3)],
+)
+def test_rounding_carries_codes_anywhere(function: ScalarFunction, width: float) -> None:
+    assert apply(function, [Range(0.0, 15.0)]).error == 0
+    assert apply(function, [Range(0.0, 15.0, 1e-3)]).error == width
 
 
 @pytest.mark.parametrize("number", range(inputs(6, 30)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,122 @@ def test_what_a_branch_cannot_do() -> None:
             cute.kernel(body)(a).launch(grid=(1,), block=(32,)).trace()
         place = str(error.value).split(": ")[0]
         assert line in lines[int(place.split(":")[1]) - 1]
+
+
+def test_variables_that_one_branch_binds_and_another_reads() -> None:
+    """The branches are recorded one after the other, and some of them several times."""
+
+    def reads_in_else(a: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        x = 1.0
+        if thread < 3:
+            x = 2.0
+            a[thread] = x
+        else:
+            a[thread] = x
+
+    def reads_behind_another(a: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        x = 1.0
+        if thread < 3:
+            x = 2.0
+        if cutlass.const_expr(cute.size(a) == 7):
+            x = 3.0
+        a[thread] = x
+
+    def reads_behind_a_loop(a: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        x = 1.0
+        if thread < 3:
+            x = 2.0
+        for _ in cutlass.range_constexpr(cute.size(a) - 32):
+            x = 3.0
+        a[thread] = x
+
+    def changes(a: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        x = 1.0
+        if thread > 4 or thread == 0:
+            x = x + 1.0
+            a[thread] = x
+
+    a = cute.make_fake_tensor("f32", (32,))
+    bound = "'x' is bound in an 'if' that threads"
+    for body, words in (
+        (reads_in_else, bound),
+        (reads_behind_another, bound),
+        (reads_behind_a_loop, bound),
+        (changes, "'x' is read and bound anew where not all of several conditions hold"),
+    ):
+        with pytest.raises(cute.KernelError, match=words):
+            cute.kernel(body)(a).launch(grid=(1,), block=(32,)).trace()
+
+
+def test_variables_of_branches() -> None:
+    """One that both branches bind anew, and one that a single 'else' changes."""
+
+    @cute.kernel(results=["b"])
+    def kernel(b: Any, flags: cutlass.Constexpr[Any]) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        x = 1.0
+        if thread < 3:
+            y = 2.0
+            b[thread] = y
+        else:
+            x = x + 2.0
+            y = x
+            b[thread] = y
+        for y in (5, 6):
+            if thread == y:
+                b[thread] = y * 1.0
+        y = 8.0
+        if (flags and 3) == 3:
+            y = 7.0
+        if thread == 9:
+            b[thread] = y
+
+    found = computed(kernel(np.empty(16, F32), "yes").launch(grid=(1,), block=(16,)))
+    assert found.tolist() == [2, 2, 2, 3, 3, 5, 6, 3, 3, 7, *[3] * 6]
+
+
+def test_functions_that_decorators_have_replaced() -> None:
+    """What they do stays, and branches are those of the function that 'cute.jit' has seen."""
+
+    def doubled(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def both(b: Any) -> None:
+            function(b)
+            thread, _, _ = cute.arch.thread_idx()
+            b[thread] = b[thread] * 2.0
+
+        return both
+
+    def body(b: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        if (place := thread + 1) < 3:
+            b[place - 1] = 1.0
+        else:
+            b[thread] = 5.0
+
+    made: Any = cute.kernel(doubled(cute.jit(body)), results=["b"])
+    found = computed(made(np.empty(4, F32)).launch(grid=(1,), block=(4,)))
+    assert found.tolist() == [2, 2, 10, 10]
+    hidden = cute.kernel(doubled(body))(cute.make_fake_tensor("f32", (4,)))
+    with pytest.raises(cute.KernelError, match="or in a function with another decorator"):
+        hidden.launch(grid=(1,), block=(4,)).trace()
+
+
+def test_joined_conditions_bind_nothing() -> None:
+    @cute.kernel
+    def kernel(a: Any) -> None:
+        thread, _, _ = cute.arch.thread_idx()
+        if (place := thread + 1) < 3 and place > 1:
+            a[thread] = 1.0
+        else:
+            a[thread] = 2.0
+
+    with pytest.raises(cute.KernelError, match="one that joins a ':='"):
+        kernel(cute.make_fake_tensor("f32", (4,))).launch(grid=(1,), block=(4,)).trace()
 
 
 def test_steps_of_loops_are_numbers_from_1_on() -> None:

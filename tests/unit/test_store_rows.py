@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from emulated_programs import check_emulated_later
+from xdsl.passes import PassPipeline
 
+from mugraph.passes.program.persist_program import PersistProgramPass
+from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.execute import CudaModule
@@ -109,3 +114,72 @@ def test_other_rows_have_a_launch(old: str, new: str) -> None:
         )
     source = cuda_of(text)
     assert "kn::Scatter<" in source and "tb::PlacedRow<" not in source
+
+
+def test_a_table_of_the_workspace_is_written_by_its_scatter() -> None:
+    """Before it, other tensors may lie there: what the kernel reads, which the old rows replace."""
+    text = ROWS.replace("-> tensor<4x24x64xf16> {", "-> tensor<4x24x64xf32> {")
+    text = text.replace(
+        "  %a = kn.customized %x,",
+        "  %r = kn.sqrt %x : tensor<1x64xf16> -> tensor<1x64xf16>\n  %a = kn.customized %r,",
+    )
+    text = text.replace(
+        "  func.return %t : tensor<4x24x64xf16>",
+        "  %u = kn.cast %t : tensor<4x24x64xf16> -> tensor<4x24x64xf32>\n"
+        "  func.return %u : tensor<4x24x64xf32>",
+    )
+    source = cuda_of(text)
+    assert "half_t *r = (half_t*)((char*)buf + 0);" in source
+    assert "half_t *t = (half_t*)((char*)buf + 0);" in source
+    assert "kn::Scatter<" in source and "tb::PlacedRow<" not in source
+
+
+def test_a_table_that_does_not_start_at_vectors_has_a_launch() -> None:
+    """The kernel stores vectors of 16 bytes."""
+    attribute = "(tensor<4x24x64xf16> {mugraph.alignment = 2 : i64}) {"
+    source = cuda_of(ROWS.replace("-> tensor<4x24x64xf16> {", f"-> {attribute}"))
+    assert "kn::Scatter<" in source and "tb::PlacedRow<" not in source
+
+
+def for_two_tables() -> str:
+    """Two kernels, which are the same one and share a launch, with a number for both."""
+    second = re.sub(r"%([avtsmw]|sx|sw|dx|dw|old)\b", r"%\g<1>_2", ROWS)
+    body, more = (
+        text.partition("{\n")[2].rpartition("  func.return")[0] for text in (ROWS, second)
+    )
+    table = "tensor<4x24x64xf16>"
+    return (
+        f"func.func @f(%x: tensor<1x64xf16>, %w: tensor<64x256xf16>, %old: {table}, "
+        f"%w_2: tensor<64x256xf16>, %old_2: {table}, %at: tensor<1xi32>) -> ({table}, {table}) {{\n"
+        f"{body}{more}  func.return %t, %t_2 : {table}, {table}\n}}"
+    )
+
+
+def test_kernels_of_one_launch_store_rows_of_two_tables() -> None:
+    made = generate_cuda(
+        parse_text(make_context(), for_two_tables(), "f"), make_context(), "sm_90a"
+    )
+    assert "f_custom0_joined" in made.source and "kn::Scatter<" not in made.source
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((1, 64)).astype(np.float16)
+    weights = [rng.standard_normal((64, 256)).astype(np.float16) for _ in range(2)]
+    tables = [rng.standard_normal((4, 24, 64)).astype(np.float16) for _ in range(2)]
+
+    def check(kernels: CudaModule) -> None:
+        given = [x, weights[0], tables[0], weights[1], tables[1], np.array([7], np.int32)]
+        for result, w, old in zip(kernels.run(given), weights, tables, strict=True):
+            expected = old.astype(np.float64)
+            expected[:, 7] = (x.astype(np.float64) @ w.astype(np.float64)).reshape(4, 64)
+            np.testing.assert_allclose(result, expected, rtol=2**-10, atol=1e-2)
+
+    check_emulated_later(made, check)
+
+
+def test_what_stores_rows_is_no_task() -> None:
+    """A persistent kernel has tensors as pointers."""
+    module = parse_text(make_context(), for_two_tables(), "f")
+    PassPipeline((*transpile_pipeline("sm_90a"), PersistProgramPass("sm_90a"))).apply(
+        make_context(), module
+    )
+    assert str(module).count("kn.stored") == 2
+    assert "task" not in str(module)

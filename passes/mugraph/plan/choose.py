@@ -102,14 +102,8 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         try:
             space = space_of(trial, plan)
             if not plan.cuts():
-                try:
-                    plan = plan.over(chosen_tiles(space, target, plan, may_outline=may_outline))
-                    require_cuttable(graph, plan)
-                except RetileError:
-                    # Sums below maxima cannot be divided in each grid.
-                    plan = written.over(Plan(split_k=1))
-                    plan = plan.over(chosen_tiles(space, target, plan, may_outline=may_outline))
-                    require_cuttable(graph, plan)
+                plan = plan.over(chosen_tiles(space, target, plan, may_outline=may_outline))
+                require_cuttable(graph, plan)
             shape = shape_under(space, choose_partition(space, plan))
         except RetileError:
             return written  # --retile says why, where that asks for what cannot be

@@ -67,10 +67,10 @@ def beside(plan: Plan, split_k: int | None = None) -> Plan:
 
 def cut(graph: CustomizedOp) -> None:
     """Cuts a kernel into the blocks and tiles that its plan says; it keeps them."""
-    plan = graph.decided
+    plan, label = graph.decided, op_label(graph)
     if plan.partial_sums is not None and plan.split_k is None:
         raise RetileError(
-            f"{op_label(graph)}: {plan.text_of('partial_sums')} is about a for-loop that is "
+            f"{label}: {plan.text_of('partial_sums')} is about a for-loop that is "
             "divided over blocks; write split_k, too"
         )
     left = plan.without(*TILE_PARTS)
@@ -98,8 +98,8 @@ def cut(graph: CustomizedOp) -> None:
         online_softmax_of_parts(graph)
         if _count_of_maxima(program) < maxima:
             raise RetileError(
-                "another kernel cannot add up under this plan what blocks have added up below "
-                "running maxima of their own; write split_k = 1, or another grid"
+                f"{label}: no other kernel can add up under this plan what blocks have added up "
+                "below running maxima of their own; write split_k = 1, or another grid"
             )
 
 

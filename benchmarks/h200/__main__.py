@@ -58,7 +58,6 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.jobs,
         {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
         arguments.ablate,
-        arguments.libraries,
         arguments.limit,
     )
     records = run(options)
@@ -129,7 +128,6 @@ def _arguments() -> argparse.ArgumentParser:
     runs.add_argument("--peers", default=Level.FAST.value, choices=[level.value for level in Level])
     runs.add_argument("--ablate", action="store_true", help="also with one pass switched off each")
     runs.add_argument("--try", dest="tried", type=Path, help="a file of further pipelines")
-    runs.add_argument("--libraries", type=Path, help="a folder of another commit's NAME.so")
     runs.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin workloads in")
     runs.set_defaults(command=_run)
     merges = commands.add_parser("merge", help="put results of several runs together")

@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import mugraph
 from benchmarks import pages
+from benchmarks.commands import sentence
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.checking import RIGHT, distance
 from benchmarks.h200.measure import settle
@@ -185,12 +186,6 @@ def _checked(comparison: Comparison, call: Call, *, ours: bool) -> tuple[str, fl
     if not error <= comparison.allowed:
         return f"wrong: error {error:.1e}, allowed {comparison.allowed:.1e}", error
     return ("wrong: two calls differ" if differs else RIGHT), error
-
-
-def sentence(problem: Exception) -> str:
-    """The first line of an error."""
-    lines = str(problem).strip().splitlines() or [""]
-    return f"{type(problem).__name__}: {lines[0]}"[:200]
 
 
 def parser(description: str | None, *, output: str) -> argparse.ArgumentParser:

@@ -21,6 +21,11 @@ def run_command(parser: argparse.ArgumentParser) -> int:
         return 1
 
 
+def sentence(problem: Exception) -> str:
+    """The kind and the first line of an error."""
+    return f"{type(problem).__name__}: {[*str(problem).strip().splitlines(), ''][0]}"[:300]
+
+
 def part_of(shard: str) -> tuple[int, int]:
     """The place of a part, from 0, and how many parts there are: ``(1, 3)`` of ``2/3``.
 

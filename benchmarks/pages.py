@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -27,8 +28,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]
 
 
 def write(output: Path, content: object, lines: Sequence[str]) -> None:
-    """Writes OUTPUT.json and OUTPUT.md."""
+    """Writes OUTPUT.json and OUTPUT.md; each appears whole or not at all."""
     output.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    output.with_suffix(".json").write_text(f"{text}\n", encoding="utf-8")
-    output.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for suffix, whole in ((".json", text), (".md", "\n".join(lines))):
+        temporary = output.with_suffix(f"{suffix}.part")
+        temporary.write_text(f"{whole}\n", encoding="utf-8")
+        os.replace(temporary, output.with_suffix(suffix))

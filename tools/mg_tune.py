@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
+from mugraph.tools.diagnostics import ArgumentParser, ToolError, add_size_argument, run_tool
 
 if TYPE_CHECKING:
     from mugraph.tune.sizes import SizedProgram
@@ -26,13 +26,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "input", help="the program or µGraph as MLIR text (- is stdin), or a .te file"
     )
-    parser.add_argument(
-        "--size",
-        action="append",
-        default=[],
-        metavar="M=64,N=32",
-        help="sizes of a .te file; they come before those in the text",
-    )
+    add_size_argument(parser)
     parser.add_argument(
         "--try",
         dest="tried",

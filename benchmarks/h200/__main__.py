@@ -4,9 +4,6 @@
     python -m benchmarks.h200 merge shard1.json shard2.json --output benchmarks/results/h200
     python -m benchmarks.h200 sanitize --output benchmarks/results/h200_sanitizers
     python -m benchmarks.h200 profile --output benchmarks/results/h200_profile [--workloads a,b]
-    python -m benchmarks.h200 stages --output benchmarks/results/h200_stages
-    python -m benchmarks.h200 ping-pong --output benchmarks/results/h200_ping_pong
-    python -m benchmarks.h200 small-m --output benchmarks/results/h200_small_m
     python -m benchmarks.h200 compile --output benchmarks/results/h200_compile
 
 ``run`` needs the GPU; results that are in OUTPUT.json already are kept, and replaced workload by
@@ -20,10 +17,9 @@ import math
 import os
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from benchmarks.commands import part_of, run_command
-from benchmarks.h200 import compile_time, counters, experiments, sanitize
+from benchmarks.h200 import compile_time, counters, sanitize
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, tried
@@ -62,7 +58,6 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.jobs,
         {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
         arguments.ablate,
-        arguments.libraries,
         arguments.limit,
     )
     records = run(options)
@@ -74,24 +69,6 @@ def _run(arguments: argparse.Namespace) -> int:
 def _merge(arguments: argparse.Namespace) -> int:
     write(results.merged(results.read(path) for path in arguments.parts), arguments.output)
     return 0
-
-
-def _experiment(arguments: argparse.Namespace) -> int:
-    experiment = experiments.EXPERIMENTS[arguments.experiment]
-    with TemporaryDirectory() as folder:
-        cases = {
-            workload: ways
-            for workload, ways in experiment.cases(Path(folder))
-            if workload.name.startswith(tuple(arguments.workloads.split(",")))
-        }
-        if not cases:
-            raise UserError(f"no case is called {arguments.workloads!r}.")
-        ways = {workload.name: experiments.variants(others) for workload, others in cases.items()}
-        output, jobs = arguments.output, arguments.jobs
-        records = run(Options(tuple(cases), Level.NONE, arguments.arch, output, jobs, ways))
-    experiments.write(experiment, records, arguments.output)
-    systems = [system for record in records.values() for system in record.systems.values()]
-    return 1 if any(system.status.startswith("wrong") for system in systems) else 0
 
 
 def _sanitize(arguments: argparse.Namespace) -> int:
@@ -151,7 +128,6 @@ def _arguments() -> argparse.ArgumentParser:
     runs.add_argument("--peers", default=Level.FAST.value, choices=[level.value for level in Level])
     runs.add_argument("--ablate", action="store_true", help="also with one pass switched off each")
     runs.add_argument("--try", dest="tried", type=Path, help="a file of further pipelines")
-    runs.add_argument("--libraries", type=Path, help="a folder of another commit's NAME.so")
     runs.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin workloads in")
     runs.set_defaults(command=_run)
     merges = commands.add_parser("merge", help="put results of several runs together")
@@ -170,11 +146,6 @@ def _arguments() -> argparse.ArgumentParser:
             watching.add_argument(
                 "--missed", type=Path, help="results: only workloads that miss a goal or a peer"
             )
-    for name, experiment in experiments.EXPERIMENTS.items():
-        compared = commands.add_parser(name, help=experiment.title)
-        _on_gpu(compared)
-        compared.add_argument("--workloads", default="", help="starts of their names (all)")
-        compared.set_defaults(command=_experiment, experiment=name)
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
     _output(times)
     times.add_argument("--workloads", default="all")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Generator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -134,6 +137,16 @@ def build(task: Task) -> Build:
 
 def _failed(task: Task, error: Exception) -> Build:
     return Build(task, error=f"{type(error).__name__}: {most_telling(str(error))}"[:500])
+
+
+@contextmanager
+def builders(jobs: int) -> Generator[ProcessPoolExecutor]:
+    """So many processes; in the end what none has begun is not built."""
+    with ProcessPoolExecutor(jobs) as pool:
+        try:
+            yield pool
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def most_telling(message: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
+from benchmarks.commands import sentence
 from benchmarks.h200.anchors import floor_microseconds
 from benchmarks.h200.building import Build, TensorOf
 from benchmarks.h200.checking import RIGHT, distance, judge_each
@@ -168,8 +169,7 @@ def measured(
             if (graph := prepare()) is not None:
                 graphs[system.name] = graph
         except Exception as error:  # the others are measured nevertheless
-            lines = [*str(error).strip().splitlines(), ""]
-            system.status = f"{type(error).__name__}: {lines[0]}"[:300]
+            system.status = sentence(error)
             torch.cuda.synchronize()  # raises where the GPU cannot be used any more
 
     def ours(system: System, built: Build) -> Captured | None:

@@ -97,15 +97,14 @@ def merged(parts: Iterable[Records]) -> Records:
     return records
 
 
-def to_json(records: Records) -> str:
-    """The text of a results file."""
-    content = {"format": 1, "workloads": [asdict(record) for record in records.values()]}
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+def content_of(records: Records) -> dict[str, Any]:
+    """What a results file holds."""
+    return {"format": 1, "workloads": [asdict(record) for record in records.values()]}
 
 
-def from_json(text: str) -> Records:
-    """What :func:`to_json` wrote."""
-    content: dict[str, Any] = json.loads(text)
+def read(path: Path) -> Records:
+    """The records of a file."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     records: Records = {}
     for entry in content["workloads"]:
         systems: dict[str, Any] = entry.pop("systems")
@@ -120,6 +119,7 @@ def from_json(text: str) -> Records:
     return records
 
 
-def read(path: Path) -> Records:
-    """The records of a file."""
-    return from_json(path.read_text(encoding="utf-8"))
+def known(output: Path) -> Records:
+    """The records that OUTPUT.json has; none where it is not there."""
+    path = output.with_suffix(".json")
+    return read(path) if path.exists() else {}

@@ -152,12 +152,12 @@ def in_order(records: Records) -> list[Record]:
     return sorted(records.values(), key=lambda record: order.get(record.workload, len(order)))
 
 
-def markdown(records: Records, title: str) -> str:
-    """The page of a results file."""
+def markdown(records: Records, title: str) -> list[str]:
+    """The lines of the page of a results file."""
     rows = in_order(records)
     timed = [record for record in rows if record.ours is not None]
     ours = [(record, record.systems[OURS]) for record in rows if OURS in record.systems]
-    lines = [
+    return [
         *head(title, _facts(records)),
         METHOD,
         *table(COLUMNS, map(table_row, rows)),
@@ -175,7 +175,6 @@ def markdown(records: Records, title: str) -> str:
             (_row(record, system) for record in rows for system in record.systems.values()),
         ),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _our_row(record: Record, system: System) -> list[str]:

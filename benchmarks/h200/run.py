@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import math
 import time
-from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200 import records as results
 from benchmarks.h200.building import (
     Build,
     Prepared,
     Task,
+    builders,
     compile_prepared,
     prepare,
     tensors_of,
@@ -27,7 +30,7 @@ from benchmarks.h200.practical_floor import compile_read_kernel
 from benchmarks.h200.records import SAME_AS, Record, Records
 from benchmarks.h200.report import markdown, number
 from benchmarks.h200.warming import warm_up
-from benchmarks.h200.worker import Watched
+from benchmarks.h200.worker import Say, Watched
 from benchmarks.h200.workloads import Workload
 from mugraph.runtime.compare import TOLERANCE
 
@@ -50,8 +53,6 @@ class Options:
     tried: dict[str, tuple[Variant, ...]]
     """Further pipelines of workloads."""
     ablate: bool = False
-    libraries: Path | None = None
-    """A folder with NAME.so of workloads, built at another commit, that are timed beside ours."""
     limit: float = SECONDS
     """Seconds after which no further workload is begun."""
 
@@ -77,15 +78,10 @@ def run(options: Options) -> Records:
     def say(text: str) -> None:
         print(f"{time.perf_counter() - start:6.1f} s  {text}", flush=True)
 
-    records: Records = {}
-    json_path = options.output.with_suffix(".json")
-    if json_path.exists():
-        records = results.read(json_path)
-        say(f"{json_path} holds {len(records)} workloads; those measured now replace theirs")
     facts = facts_of_this_run(options.arch)
     say(f"torch {facts['torch']} on {facts['gpu']}, commit {facts['commit']}")
     watched = Watched(say)
-    with ProcessPoolExecutor(options.jobs) as pool:
+    with builders(options.jobs) as pool:
         reader = pool.submit(compile_read_kernel, options.arch)
         prepared = {
             workload.name: [
@@ -101,27 +97,47 @@ def run(options: Options) -> Records:
         if options.peers is not Level.NONE:
             warm_up(options.workloads, options.peers)
             say("torch has compiled the peers")
-        try:
-            watched.start()
+        watched.start()
+
+        def jobs() -> Iterator[tuple[str, Callable[[], Job]]]:
+            library = None if options.peers is Level.NONE else reader.result()
             for workload in options.workloads:
-                if time.perf_counter() - start > options.limit:
-                    say(f"time is up; {workload.name} is not begun")
-                    continue
-                done = tuple(
-                    one.result() if isinstance(one, Future) else one
-                    for one in builds[workload.name]
-                )
-                done = (*done, *earlier_builds(done[0], options.libraries))
-                library = None if options.peers is Level.NONE else reader.result()
-                job = _job(workload, done, library, facts, options.peers)
-                record = watched.run(replace(job, end=began + options.end))
-                for line in summary(record):
-                    say(line)
-                records = results.merged([records, {workload.name: record}])
-                write(records, options.output)
-        finally:
-            watched.end()
-            pool.shutdown(cancel_futures=True)
+                built = builds[workload.name]
+                yield workload.name, partial(_job, workload, built, library, facts, options, began)
+
+        until = start + options.limit
+        return measured_in_turn(jobs(), watched, options.output, write, say, until)
+
+
+def measured_in_turn(
+    jobs: Iterable[tuple[str, Callable[[], Job]]],
+    watched: Watched,
+    output: Path,
+    write: Callable[[Records, Path], None],
+    say: Say,
+    until: float = math.inf,
+) -> Records:
+    """Measures jobs, each behind its name, one after another, and writes OUTPUT after each.
+
+    Returns the records of OUTPUT.json with the new ones in the place of those of the same name.  No
+    job is begun behind ``until``, of ``time.perf_counter()``.  Ends the measuring process.
+    """
+    records = results.known(output)
+    if records:
+        path = output.with_suffix(".json")
+        say(f"{path} holds {len(records)} records; those measured now replace theirs")
+    try:
+        for name, job in jobs:
+            if time.perf_counter() > until:
+                say(f"time is up; {name} and what follows is not begun")
+                break
+            record = watched.run(job())
+            for line in summary(record):
+                say(line)
+            records = results.merged([records, {record.workload: record}])
+            write(records, output)
+    finally:
+        watched.end()
     return records
 
 
@@ -142,24 +158,19 @@ def compiled(files: Sequence[Prepared | Build], pool: Executor) -> list[Build | 
     return found
 
 
-def earlier_builds(ours: Build, folder: Path | None) -> tuple[Build, ...]:
-    """The library of a workload that another commit built, with the interface of ours."""
-    if folder is None or not (library := folder / f"{ours.task.workload.name}.so").exists():
-        return ()
-    task = replace(ours.task, variant=Variant(f"{TRY}{folder.name}", f"library of {folder.name}"))
-    return (replace(ours, task=task, library=library.resolve(), kernels=(), progress=()),)
-
-
 def _job(
     workload: Workload,
-    builds: tuple[Build, ...],
+    builds: Sequence[Build | Future[Build]],
     library: Path | None,
     facts: dict[str, str],
-    level: Level,
+    options: Options,
+    began: float,
 ) -> Job:
-    tolerance = max([TOLERANCE, *(built.tolerance for built in builds)])
-    peers = peers_of(workload, level)
-    return Job(workload, tensors_of(workload), builds, peers, library, tolerance, facts)
+    done = tuple(one.result() if isinstance(one, Future) else one for one in builds)
+    tolerance = max([TOLERANCE, *(built.tolerance for built in done)])
+    peers = peers_of(workload, options.peers)
+    tensors, end = tensors_of(workload), began + options.end
+    return Job(workload, tensors, done, peers, library, tolerance, facts, end=end)
 
 
 def summary(record: Record) -> list[str]:
@@ -183,11 +194,4 @@ def write(records: Records, output: Path) -> None:
     """Writes OUTPUT.json and OUTPUT.md; each appears whole or not at all."""
     gpus = sorted({record.facts["gpu"].split(",")[0] for record in records.values()})
     title = f"Workloads on {' and '.join(gpus)}"
-    output.parent.mkdir(parents=True, exist_ok=True)
-    for suffix, text in (
-        (".json", results.to_json(records)),
-        (".md", markdown(records, title)),
-    ):
-        temporary = output.with_suffix(suffix + ".part")
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, output.with_suffix(suffix))
+    pages.write(output, results.content_of(records), markdown(records, title))

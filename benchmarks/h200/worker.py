@@ -14,6 +14,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
+from benchmarks.commands import sentence
 from benchmarks.h200.jobs import PEER_SECONDS, Job, Step
 from benchmarks.h200.records import Record, System
 
@@ -39,8 +40,7 @@ def _serve(connection: Connection, function: Measure) -> None:
         try:
             connection.send(function(job, connection.send))
         except Exception as error:  # said by the process that watches
-            lines = [*str(error).strip().splitlines(), ""]
-            connection.send(f"{type(error).__name__}: {lines[0]}"[:300])
+            connection.send(sentence(error))
             connection.close()
             # Without the interpreter's end, which would wait for a broken GPU.
             os._exit(1)

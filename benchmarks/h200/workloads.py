@@ -8,7 +8,7 @@ not give it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,18 +67,6 @@ class Rewritten(Workload):
     def path(self) -> Path:
         """The µGraph's file."""
         return self.folder / f"{self.name}.mlir"
-
-
-def rewritten(
-    workload: Workload, name: str, flop: int, numbers: Mapping[str, str], folder: Path
-) -> Rewritten:
-    """The workload with parts of its text replaced; writes its file."""
-    text = workload.path.read_text(encoding="utf-8")
-    for old, new in numbers.items():
-        text = text.replace(old, new)
-    found = Rewritten(name, workload.reference, workload.scales, flop, folder=folder)
-    found.path.write_text(text, encoding="utf-8")
-    return found
 
 
 def _workload(name: str, reference: Reference, scales: tuple[float, ...], flop: int) -> Workload:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200 import records as results
-from benchmarks.h200.building import Task, build, tensors_of
+from benchmarks.h200.building import Build, Task, build, builders, tensors_of
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.jobs import PEER_SECONDS, Job, Step
@@ -21,7 +21,7 @@ from benchmarks.h200.peers import MAX_AUTOTUNE, Level, Peer
 from benchmarks.h200.pipelines import OURS, PLANNED, Variant
 from benchmarks.h200.records import Record, Records
 from benchmarks.h200.report import number
-from benchmarks.h200.run import summary
+from benchmarks.h200.run import measured_in_turn
 from benchmarks.h200.worker import Watched
 from benchmarks.h200.workloads import Rewritten
 from benchmarks.programs import PROGRAMS
@@ -66,30 +66,21 @@ def tasks_of(program: Program, arch: str, folder: Path) -> list[Task]:
 
 def run(programs: Sequence[Program], level: Level, arch: str, jobs: int, output: Path) -> Records:
     """Measures programs one after another; writes OUTPUT.json and OUTPUT.md after each."""
-    found = output.with_suffix(".json")
-    records = results.read(found) if found.exists() else {}
     facts = facts_of_this_run(arch)
     watched = Watched(print, measure)
-    with TemporaryDirectory() as folder, ProcessPoolExecutor(jobs) as pool:
+    with TemporaryDirectory() as folder, builders(jobs) as pool:
         tasks = [tasks_of(program, arch, Path(folder)) for program in programs]
         building = [[pool.submit(build, task) for task in each] for each in tasks]
-        try:
-            for each, futures in zip(tasks, building, strict=True):
-                workload, builds = each[0].workload, tuple(one.result() for one in futures)
-                peer = Peer(
-                    MAX_AUTOTUNE, workload.reference, Level.ALL, "max-autotune-no-cudagraphs"
-                )
-                peers = (peer,) if level.includes(peer.level) else ()
-                tensors = tensors_of(workload)
-                job = Job(workload, tensors, builds, peers, None, TOLERANCE, facts)
-                record = watched.run(job)
-                print(*summary(record), sep="\n", flush=True)
-                records = results.merged([records, {record.workload: record}])
-                write(records, output)
-        finally:
-            watched.end()
-            pool.shutdown(cancel_futures=True)
-    return records
+
+        def job(each: Sequence[Task], futures: Sequence[Future[Build]]) -> Job:
+            workload, builds = each[0].workload, tuple(one.result() for one in futures)
+            peer = Peer(MAX_AUTOTUNE, workload.reference, Level.ALL, "max-autotune-no-cudagraphs")
+            peers = (peer,) if level.includes(peer.level) else ()
+            return Job(workload, tensors_of(workload), builds, peers, None, TOLERANCE, facts)
+
+        pairs = zip(tasks, building, strict=True)
+        jobs_ = ((each[0].workload.name, partial(job, each, made)) for each, made in pairs)
+        return measured_in_turn(jobs_, watched, output, write, print)
 
 
 COLUMNS = (
@@ -140,4 +131,4 @@ def cells(record: Record) -> list[object]:
 
 def write(records: Records, output: Path) -> None:
     """Writes OUTPUT.json, which :func:`benchmarks.h200.records.read` reads, and OUTPUT.md."""
-    pages.write(output, json.loads(results.to_json(records)), page(records))
+    pages.write(output, results.content_of(records), page(records))

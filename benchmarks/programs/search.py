@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 
 from benchmarks import pages
+from benchmarks.commands import sentence
 from benchmarks.facts import revision
 from benchmarks.h200.pipelines import flat_passes
 from benchmarks.programs.families import Program
@@ -74,8 +75,7 @@ def search(program: Program, arch: str) -> Found:
     try:
         return _search(program, arch)
     except Exception as error:  # the others go on
-        lines = [*str(error).strip().splitlines(), ""]
-        return Found(program.name, program.family.fewest, f"{type(error).__name__}: {lines[0]}")
+        return Found(program.name, program.family.fewest, sentence(error))
 
 
 def _search(program: Program, arch: str) -> Found:

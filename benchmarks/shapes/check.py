@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.passes import PassPipeline
 
+from benchmarks.commands import sentence
 from benchmarks.shapes.draw import ELEMENT_TYPES, Shape
 from mugraph.codegen.cuda import print_module
 from mugraph.dialects import kn, sched
@@ -46,8 +47,7 @@ def check(shape: Shape, arch: str) -> Checked:
         seconds = time.perf_counter() - start
         wrong = [one for one in interpreted(shape.small, arch) if not one[0].holds(one[1])]
     except Exception as error:  # the others go on
-        lines = [*str(error).strip().splitlines(), ""]
-        return Checked(shape.name, problem=f"{type(error).__name__}: {lines[0]}")
+        return Checked(shape.name, problem=sentence(error))
     problem = "; ".join(f"error {one.relative_error:.1e} in float64" for one, _ in wrong)
     return Checked(shape.name, launches, library, seconds, problem)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,14 +14,14 @@ from typing import Any
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200 import records as results
-from benchmarks.h200.building import Build, Task, TensorOf, build, tensors_of
+from benchmarks.h200.building import Build, Task, TensorOf, build, builders, tensors_of
 from benchmarks.h200.device import DEVICE
 from benchmarks.h200.jobs import PEER_SECONDS, Job, Step
 from benchmarks.h200.measure import measured, random_inputs, settle
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS, PLANNED, Variant
 from benchmarks.h200.records import Record, Records
-from benchmarks.h200.run import LAST_PEER, summary
+from benchmarks.h200.run import LAST_PEER, measured_in_turn
 from benchmarks.h200.warming import compile_peers, in_processes
 from benchmarks.h200.worker import Watched
 from benchmarks.h200.workloads import Rewritten
@@ -134,35 +133,27 @@ def run(options: Options) -> Records:
     def say(text: str) -> None:
         print(f"{time.perf_counter() - start:6.1f} s  {text}", flush=True)
 
-    written_to = options.output.with_suffix(".json")
-    records = results.read(written_to) if written_to.exists() else {}
+    records = results.known(options.output)
     facts = facts_of_this_run(options.arch)
     missing = [s for s in options.shapes if not is_measured(s, records, facts, options.plans)]
     say(f"{len(missing)} of {len(options.shapes)} shapes are to be measured on {facts['gpu']}")
     watched = Watched(say, measure)
-    with TemporaryDirectory() as folder, ProcessPoolExecutor(options.jobs) as pool:
+    with TemporaryDirectory() as folder, builders(options.jobs) as pool:
         tasks = [tasks_of(s, options.arch, Path(folder), options.plans) for s in missing]
         building = [[pool.submit(build, task) for task in each] for each in tasks]
         if options.level is not Level.NONE:
             in_processes(partial(compile_ahead, options.level), [s.name for s in missing])
             say("torch has compiled the peers")
-        try:
-            for shape, futures in zip(missing, building, strict=True):
-                if time.perf_counter() - start > options.limit:
-                    say(f"time is up; {shape.name} and what follows is not begun")
-                    break
-                end = began + options.limit + LAST_PEER
-                builds = [future.result() for future in futures]
-                job = job_of(shape, builds, facts | shape.facts, options, end)
-                record = watched.run(job)
-                for line in summary(record):
-                    say(line)
-                records = results.merged([records, {record.workload: record}])
-                write(records, options.output)
-        finally:
-            watched.end()
-            pool.shutdown(cancel_futures=True)
-    return records
+        end = began + options.limit + LAST_PEER
+
+        def job(shape: Shape, futures: Sequence[Future[Build]]) -> Job:
+            builds = [future.result() for future in futures]
+            return job_of(shape, builds, facts | shape.facts, options, end)
+
+        pairs = zip(missing, building, strict=True)
+        jobs = ((shape.name, partial(job, shape, futures)) for shape, futures in pairs)
+        until = start + options.limit
+        return measured_in_turn(jobs, watched, options.output, write, say, until)
 
 
 def is_measured(
@@ -199,4 +190,4 @@ def job_of(
 
 def write(records: Records, output: Path) -> None:
     """Writes OUTPUT.json, which :func:`benchmarks.h200.records.read` reads, and OUTPUT.md."""
-    pages.write(output, json.loads(results.to_json(records)), page(records))
+    pages.write(output, results.content_of(records), page(records))

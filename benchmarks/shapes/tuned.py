@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.commands import sentence
 from benchmarks.shapes.draw import Shape
 from mugraph.errors import UserError
 from mugraph.reading import make_context
@@ -59,7 +60,7 @@ def tune(settings: Settings, database: Path) -> bool:
             times = [f"{one.before:.2f} -> {one.microseconds:.2f} µs" for one in entries]
             said = ", ".join(times) or "nothing to tune"
         except Exception as error:  # the others go on
-            said = f"{type(error).__name__}: {[*str(error).strip().splitlines(), ''][0]}"
+            said = sentence(error)
         print(f"{time.perf_counter() - start:6.1f} s  {shape.name}: {said}", flush=True)
         return True
 

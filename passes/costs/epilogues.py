@@ -2,8 +2,7 @@
 
 While the warps of a block are in an epilogue the tensor cores wait, unless other warps multiply
 meanwhile (``--ping-pong``).  The numbers are fitted to what two kernels on an H200 took
-at several depths of their products (``python -m benchmarks.h200 ping-pong``,
-``benchmarks/results/h200_ping_pong.md``).
+at several depths of their products (``benchmarks/results/h200_ping_pong.md``).
 """
 
 from __future__ import annotations

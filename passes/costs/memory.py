@@ -25,8 +25,7 @@ TURN_NS = 400.0
 """From the release of a stage to the arrival of the first bytes that take its place.
 
 Shorter than ``Target.memory_latency_ns``: it is what one ring waits for, not the latency at which
-the memory delivers all it can.  Fitted by ``benchmarks/h200/small_m_model.py``
-(``benchmarks/results/h200_small_m.md``).
+the memory delivers all it can.  Fitted to ``benchmarks/results/h200_small_m.md``.
 """
 CACHED_FLIGHT, MOSTLY_NEW = 2, 0.6
 """How many more bytes a block that has a multiprocessor alone should have on their way where most

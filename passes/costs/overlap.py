@@ -7,8 +7,8 @@ IN_A_KERNEL, IN_AN_ITERATION = 10.7, 6.0
 
 The larger, the closer they come to taking what the longest of them takes.  What bounds a whole
 kernel (``benchmarks/results/retile_model_h200.md``); and the products, copies and stages of one
-iteration, fitted by ``benchmarks/h200/small_m_model.py``: with the power of kernels its differences
-are wrong by 1.02 µs instead of 0.88.
+iteration, fitted to ``benchmarks/results/h200_small_m.md``: with the power of kernels differences
+of the two ways there are wrong by 1.02 µs instead of 0.88.
 """
 
 

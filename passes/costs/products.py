@@ -34,7 +34,7 @@ RUNS_OF_LANES = 64
 GROUP_LATENCY = 128
 """Cycles from the issue of a group of instructions to its last sums, beside their own.
 
-Fitted by ``benchmarks/h200/small_m_model.py`` (``benchmarks/results/h200_small_m.md``).
+Fitted to ``benchmarks/results/h200_small_m.md``.
 """
 
 

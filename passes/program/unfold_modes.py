@@ -30,6 +30,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
     verify_layout_fits,
+    without_layout,
 )
 from mugraph.dialects.windows import Mode, Windows
 
@@ -64,10 +65,6 @@ def _unfolded(function: FuncOp, value: SSAValue) -> TensorType[Attribute]:
     return TensorType(element_type_of(value.type), shape, LayoutAttr(Layout(shape, strides)))
 
 
-def _plain(value: SSAValue) -> TensorType[Attribute]:
-    return TensorType(element_type_of(value.type), shape_of(value.type))
-
-
 def _unfold_argument(function: FuncOp, argument: SSAValue) -> None:
     """Lets operators see an argument's memory under its leaves, and that in its own extents.
 
@@ -79,7 +76,7 @@ def _unfold_argument(function: FuncOp, argument: SSAValue) -> None:
     if strides_of_reshaped(own, strides, shape_of(argument.type)) is None:
         seen = kn.WindowsOp(apart.result, _windows_of(resolved_layout_of(argument)))
     else:
-        seen = kn.ReshapeOp(apart.result, _plain(argument))
+        seen = kn.ReshapeOp(apart.result, without_layout(argument.type))
     for op in (apart, seen):
         op.results[0].name_hint = argument.name_hint
     argument.replace_uses_with_if(seen.result, lambda use: use.operation is not apart)
@@ -103,8 +100,8 @@ def _unfold_result(function: FuncOp, op: Operation, result: OpResult) -> None:
     nested, flat, returned = result.type, _unfolded(function, result), function.body.block.last_op
     if isinstance(op, kn.CustomizedOp):
         stores = [one for one in op.body.block.ops if isinstance(one, tb.OutputOp)]
-        stores[op.results.index(result)].dtensor_type = _plain(result)
-    value = Rewriter.replace_value_with_new_type(result, _plain(result))
+        stores[op.results.index(result)].dtensor_type = without_layout(result.type)
+    value = Rewriter.replace_value_with_new_type(result, without_layout(result.type))
     match_arguments(value)
     if not isinstance(returned, ReturnOp) or value not in returned.operands:
         return

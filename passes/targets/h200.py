@@ -3,8 +3,8 @@
 Sources: the H200 data sheet (memory bandwidth), NVIDIA's "H100 Tensor Core GPU Architecture"
 (multiprocessors, L2, clock, dense tensor-core rates of ``wgmma``), and the tables of the CUDA
 programming guide for compute capability 9.0 (shared memory, threads, blocks, multiply-adds, special
-functions).  What bulk copies keep on their way: ``python -m benchmarks.h200 stages``
-(``benchmarks/results/h200_stages.md``).
+functions).  What bulk copies keep on their way: ``benchmarks/results/h200_stages.md``; plans with
+other numbers of ``stages`` are timed by ``python -m benchmarks.h200 run --try FILE``.
 
 NVIDIA gives no rate of ``mma.sync``.  Alone, without loads, it reached 646 TFLOP/s in f16
 (``docs/texpr.md``; no script is kept), 1236 multiply-adds a cycle at the highest clock; of other

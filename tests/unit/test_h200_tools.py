@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.h200 import counters, sanitize
@@ -12,7 +13,7 @@ from benchmarks.h200.counters import Kernel, parse, reason
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.programs import argument_of
 from benchmarks.h200.records import Record, Records, System
-from benchmarks.h200.report import missed
+from benchmarks.h200.report import in_order, missed
 from benchmarks.h200.sanitize import Finding, summarize
 from benchmarks.h200.statistics import Samples
 
@@ -89,3 +90,9 @@ def test_every_planted_fault_is_there() -> None:
 
 def test_arguments_of_a_call() -> None:
     assert argument_of(TensorOf((16, 4), "bf16", 2), 1 / 64) == "128:bf16:0.015625"
+
+
+def test_records_are_in_the_order_of_the_workloads() -> None:
+    later = Record("gemm_silu_mul_k512", {"gpu": "GPU"}, 10, 44.7)
+    known = replace(later, workload="lora")
+    assert in_order({"b": later, "a": known}) == [known, later]

@@ -80,7 +80,7 @@ def warp(*addresses: object) -> npt.NDArray[np.int64]:
         pytest.param(LANES // 2 * 16, 16, 2, 4, 4, id="pairs of lanes want 16 bytes"),
         pytest.param(LANES // 16 * 16, 16, 2, 4, 4, id="half-warps want 16 bytes"),
         pytest.param(LANES // 2 * 128, 16, 16, 16, 4, id="pairs, but conflicts"),
-        # Measured: benchmarks/wavefront_cases.py, broadcast_halves.
+        # Measured: wavefront_cases.py, broadcast_halves.
         pytest.param(LANES % 16 * 16, 16, 4, 4, 4, id="half-warps want the same 16 vectors"),
         pytest.param(np.where(LANES < 8, 16 * LANES, -1), 16, 1, 1, 1, id="a quarter-warp"),
     ],

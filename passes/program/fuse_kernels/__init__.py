@@ -22,9 +22,9 @@ from mugraph.passes.program.fuse_kernels.searches import Searches
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
-def fuse_program(function: FuncOp, target: Target, *, certificates: bool = False) -> Fusion:
+def fuse_program(function: FuncOp, target: Target) -> Fusion:
     """Makes custom kernels of the operators of a function; returns what was tried."""
-    return fuse_buckets([function], target, certificates=certificates)[0]
+    return fuse_buckets([function], target)[0]
 
 
 def fuse_buckets(

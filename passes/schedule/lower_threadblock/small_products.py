@@ -26,7 +26,7 @@ from mugraph.passes.targets import Target
 SINGLE_WARPS = 0.7
 """The part of :func:`product_cost` that single warps take beside everything else.
 
-Fitted by ``benchmarks/h200/small_m_model.py`` (``benchmarks/results/h200_small_m.md``).
+Fitted to ``benchmarks/results/h200_small_m.md``.
 """
 WORTH_A_SWAP = 0.99
 """Swapped operands must take so little of the cycles of single warps: else both are equal."""

@@ -98,6 +98,7 @@ struct Fiber {
 
 struct Warp {
   std::array<std::array<unsigned char, 64>, 32> slots{};
+  std::array<std::array<unsigned char, 16>, 32> results{};
   std::map<unsigned, Barrier> barriers;
 };
 
@@ -255,12 +256,39 @@ std::array<T, 32> exchange(unsigned mask, T const& value) {
   return values;
 }
 
-template <class T>
-std::array<T, 32> exchange_warp(T const& value) {
+inline void require_whole_warp() {
   if (block->current->thread / 32 * 32 + 32 > static_cast<int>(block->fibers.size())) {
     fail("a tensor-core instruction is executed by a warp of fewer than 32 threads");
   }
+}
+
+template <class T>
+std::array<T, 32> exchange_warp(T const& value) {
+  require_whole_warp();
   return exchange(0xffffffffu, value);
+}
+
+// An instruction of a whole warp that accesses no memory: the lane that comes last computes the results of all, which
+// stay until all have come to the next one.
+template <class Result, class T>
+Result execute_warp(T const& value, void (*compute)(std::array<T, 32> const&, std::array<Result, 32>&)) {
+  static_assert(sizeof(T) <= 64 && sizeof(Result) <= 16);
+  require_whole_warp();
+  const int thread = block->current->thread;
+  Warp& warp = block->warps[thread / 32];
+  std::memcpy(warp.slots[thread % 32].data(), &value, sizeof(T));
+  Barrier& barrier = warp.barriers[0xffffffffu];
+  if (barrier.arrived == 31) {
+    std::array<T, 32> values;
+    std::array<Result, 32> results;
+    for (int lane = 0; lane < 32; ++lane) std::memcpy(&values[lane], warp.slots[lane].data(), sizeof(T));
+    compute(values, results);
+    for (int lane = 0; lane < 32; ++lane) std::memcpy(warp.results[lane].data(), &results[lane], sizeof(Result));
+  }
+  wait(barrier, 32);
+  Result result;
+  std::memcpy(&result, warp.results[thread % 32].data(), sizeof(Result));
+  return result;
 }
 
 // ldmatrix of kCount matrices; see arch/tensor_core.h for who gets what.

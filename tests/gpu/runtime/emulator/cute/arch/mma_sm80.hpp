@@ -3,6 +3,7 @@
 
 #include <cuda_fp16.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -65,32 +66,54 @@ inline void set(uint32_t& target, double value) {
 
 template <class Operand, class Sum, class OperandB = Operand>
 struct Mma16x8 {
+  static constexpr int kPacked = Operand::kPacked;
+
+  struct Registers {
+    uint32_t a[4];
+    uint32_t b[2];
+    Sum c[4];
+  };
+
+  struct Results {
+    Sum d[4];
+  };
+
+  // The products of all lanes: each operand becomes numbers once.
+  __attribute__((noinline, optimize("O2"))) static void multiply(std::array<Registers, 32> const& lanes,
+                                                                std::array<Results, 32>& results) {
+    double a[16][8 * kPacked];
+    double b[8][8 * kPacked];
+    for (int lane = 0; lane < 32; ++lane) {
+      const int line = lane / 4;
+      for (int at = 0; at < kPacked; ++at) {
+        const int k = lane % 4 * kPacked + at;
+        for (int half = 0; half < 2; ++half) {
+          a[line][4 * kPacked * half + k] = Operand::element(lanes[lane].a[2 * half], at);
+          a[line + 8][4 * kPacked * half + k] = Operand::element(lanes[lane].a[2 * half + 1], at);
+          b[line][4 * kPacked * half + k] = OperandB::element(lanes[lane].b[half], at);
+        }
+      }
+    }
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int c = 0; c < 4; ++c) {
+        double const* const row = a[lane / 4 + 8 * (c / 2)];
+        double const* const column = b[2 * (lane % 4) + c % 2];
+        double total = sum(lanes[lane].c[c]);
+        for (int k = 0; k < 8 * kPacked; ++k) total += row[k] * column[k];
+        set(results[lane].d[c], total);
+      }
+    }
+  }
+
   static void fma(Sum& d0, Sum& d1, Sum& d2, Sum& d3, uint32_t const& a0, uint32_t const& a1, uint32_t const& a2,
                   uint32_t const& a3, uint32_t const& b0, uint32_t const& b1, Sum const& c0, Sum const& c1,
                   Sum const& c2, Sum const& c3) {
-    constexpr int kPacked = Operand::kPacked;
-    struct Registers {
-      uint32_t a[4];
-      uint32_t b[2];
-    };
-    const auto lanes = emulator::exchange_warp(Registers{{a0, a1, a2, a3}, {b0, b1}});
-    const int lane = emulator::block->current->thread % 32;
-    double sums[4] = {sum(c0), sum(c1), sum(c2), sum(c3)};
-    for (int c = 0; c < 4; ++c) {
-      const int row = lane / 4 + 8 * (c / 2);
-      const int column = 2 * (lane % 4) + c % 2;
-      for (int k = 0; k < 8 * kPacked; ++k) {
-        const int half = k / (4 * kPacked);
-        const int pair = k % (4 * kPacked) / kPacked;
-        const uint32_t a = lanes[row % 8 * 4 + pair].a[row / 8 + 2 * half];
-        const uint32_t b = lanes[column * 4 + pair].b[half];
-        sums[c] += Operand::element(a, k % kPacked) * OperandB::element(b, k % kPacked);
-      }
-    }
-    set(d0, sums[0]);
-    set(d1, sums[1]);
-    set(d2, sums[2]);
-    set(d3, sums[3]);
+    const Registers registers{{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}};
+    const Results results = emulator::execute_warp<Results>(registers, multiply);
+    d0 = results.d[0];
+    d1 = results.d[1];
+    d2 = results.d[2];
+    d3 = results.d[3];
   }
 };
 

@@ -1,6 +1,6 @@
-"""The kernels whose memory accesses ``ncu_wavefronts.py`` predicts and measures.
+"""Kernels of one access pattern each, whose counters ``benchmarks/results/wavefronts_h200.md`` has.
 
-Each synthetic kernel copies its inputs to shared memory without conflicts, does one thing with a
+Each kernel copies its inputs to shared memory without conflicts, does one thing with a
 known pattern there, and copies a result out, so that the compiler can leave nothing away.
 """
 
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MMA = "SM80_16x8x16_F32F16F16F32_TN"
 
 
@@ -201,15 +199,10 @@ def reduction(name: str, about: str, source: Tensor, result: Tensor, how: str) -
 
 
 def all_cases() -> list[Case]:
-    """Examples first, then synthetic kernels from harmless to bad."""
+    """The kernels, from harmless to bad."""
     by_rows, by_columns = "128, vector 1, order [1, 0]", "128, vector 1, order [0, 1]"
     vectors = "128, vector 8, order [1, 0]"
-    examples = [
-        Case(path.stem, path.read_text(encoding="utf-8"), "an example of the project")
-        for path in sorted(EXAMPLES.glob("*.mlir"))
-    ]
     return [
-        *examples,
         through_shared(
             "scalar_plain", "4 bytes a lane, neighbours", rows(32, 64, "f32"),
             rows(32, 64, "f32"), by_rows, by_rows,

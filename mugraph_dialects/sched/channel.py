@@ -25,7 +25,7 @@ from mugraph.dialects.accessors import number_if_given, number_or
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
 from mugraph.dialects.sched.kernel import enclosing_kernel
-from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
+from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.role import enclosing_role
 from mugraph.dialects.sched.structure import (
     AllocOp,
@@ -327,19 +327,3 @@ class ReleaseOp(ChannelStepOp):
     def furthest_behind(self, stages: int) -> int:
         """A stage can be kept until its consumers need the one after all others."""
         return 1 - stages
-
-
-__all__ = [
-    "BARRIER_BYTES",
-    "AcquireOp",
-    "ChannelOp",
-    "ChannelStepOp",
-    "ChannelType",
-    "ConsumeOp",
-    "ProduceOp",
-    "PublishOp",
-    "ReleaseOp",
-    "RunsAtIteration",
-    "channel_of",
-    "iteration_properties",
-]

@@ -27,8 +27,7 @@ from mugraph.dialects.sched.mappings import (
     vector_stream,
     with_offset,
 )
-from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.structure import verify_partition
+from mugraph.dialects.sched.role import enclosing_threads, verify_partition
 from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType
 from mugraph.dialects.tensor_types import (
     AnyLayout,

@@ -44,7 +44,7 @@ from mugraph.dialects.sched.distribution import (
     is_held_alike,
 )
 from mugraph.dialects.sched.mappings import MappingError, iteration_layout
-from mugraph.dialects.sched.structure import verify_partition
+from mugraph.dialects.sched.role import verify_partition
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import (
     DealtBy,

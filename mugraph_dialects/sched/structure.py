@@ -37,7 +37,7 @@ from mugraph.dialects.sched.kernel import (
     enclosing_kernel,
     with_regions,
 )
-from mugraph.dialects.sched.role import RoleOp, roles_of, verify_partition
+from mugraph.dialects.sched.role import RoleOp, roles_of
 from mugraph.dialects.sched.tile_values import (
     CarriesTiles,
     TiedTiles,
@@ -385,23 +385,3 @@ class EmptyOp(IRDLOperation):
     def registers_per_thread(self) -> int:
         """The registers of each thread that the fragment takes."""
         return self.result.type.registers_per_thread()
-
-
-__all__ = [
-    "AllocOp",
-    "EmptyOp",
-    "EpilogueOp",
-    "ForloopOp",
-    "KernelOp",
-    "PhaseOp",
-    "PrologueOp",
-    "computing_block",
-    "enclosing_kernel",
-    "enclosing_loop",
-    "loop_iterations",
-    "loops_of",
-    "most_iterations",
-    "runs_once",
-    "verify_fixed_iteration",
-    "verify_partition",
-]

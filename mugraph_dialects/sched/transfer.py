@@ -40,13 +40,13 @@ from mugraph.dialects.sched.mappings import (
     following_vectors,
     iteration_layout,
 )
+from mugraph.dialects.sched.role import verify_partition
 from mugraph.dialects.sched.structure import (
     AllocOp,
     PrologueOp,
     enclosing_kernel,
     enclosing_loop,
     verify_fixed_iteration,
-    verify_partition,
 )
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import (

@@ -16,7 +16,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import (
     F8_TYPES,
     is_integer,
@@ -147,9 +147,8 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
                 f"are {known} or {results[-1]}: insert a 'kn.cast' after it"
             )
         if self.computation is Computation.F16 and (wider := {*types} - {f16}):
-            raise VerifyException(
-                f"{op_label(self)}: compute f16 is for tensors of f16, not {wider.pop()}; leave it "
-                "out"
+            raise OperatorError(
+                f"compute f16 is for tensors of f16, not {wider.pop()}; leave it out"
             )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:

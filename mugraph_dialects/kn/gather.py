@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths, ReadsRows, gathered_shape
@@ -80,9 +80,9 @@ class GatherOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
             element_type_of(value.type) for value in (self.rows, self.table, self.result)
         )
         if number not in PLACES:
-            raise VerifyException(
-                f"{op_label(self)}: numbers of rows are of i32 or i64, but "
-                f"{value_label(self.rows)} has elements of {number}"
+            raise OperatorError(
+                f"numbers of rows are of i32 or i64, but {value_label(self.rows)} has elements of "
+                f"{number}"
             )
         if element != result:
             raise VerifyException(

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.irdl import operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import ReadsRows
@@ -172,9 +172,9 @@ class ScatterOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
         super().verify_()
         number, element = element_type_of(self.rows.type), element_type_of(self.table.type)
         if number not in PLACES:
-            raise VerifyException(
-                f"{op_label(self)}: numbers of rows are of i32 or i64, but "
-                f"{value_label(self.rows)} has elements of {number}"
+            raise OperatorError(
+                f"numbers of rows are of i32 or i64, but {value_label(self.rows)} has elements of "
+                f"{number}"
             )
         for value in (self.values, self.result):
             if element_type_of(value.type) != element:

@@ -49,6 +49,15 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints):
         if isinstance(self, CanJoin):
             self.verify_joined()
 
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Operands and result share their innermost dimension, unless a user fixed them otherwise.
+
+        A tensor that is broadcast along a dimension is not restricted there.  Such a kernel reads
+        any layout, so layouts that a user fixed differently are slower but no error.
+        """
+        for operand in self.operands:
+            prefer_same_innermost(problem, self, operand, self.result)
+
 
 class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements):
     """A kernel that moves elements as they are: all its tensors have one element type."""

@@ -24,6 +24,10 @@ from mugraph.dialects.tensor_types import op_label
 Operator = TypeVar("Operator", bound=IRDLOperation)
 
 
+class OperatorError(VerifyException):
+    """What is wrong with an operator; its verifier says before the message which one it is."""
+
+
 def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     """Defines an operator as xDSL's decorator of this name does, but reads its format when needed.
 
@@ -70,8 +74,8 @@ def _verifier(
     asked once for equal ones: passes leave most operators as they are, and modules have many alike.
     Operators that have regions or successors are not remembered.  An operator on tensors with
     named extents says nothing of itself: of that a copy with extents is verified
-    (``--name-extents``).  Where extents do not go together, or a map does not fit them, the error
-    says of which operator.
+    (``--name-extents``).  Where it finds an error, extents do not go together, or a map does not
+    fit them, the error says of which operator.
     """
     known: dict[object, _Known] = {}
 
@@ -106,7 +110,7 @@ def _verifier(
             return
         try:
             verify(op)
-        except (ShapeError, PartitionError) as error:
+        except (OperatorError, ShapeError, PartitionError) as error:
             raise VerifyException(f"{op_label(op)}: {error}") from error
 
     return verified

@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.assembly import Fp32Number
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import (
     is_integer,
     is_number_of,
@@ -103,9 +103,9 @@ class FunctionOperator(IRDLOperation, Abstract):
         (constant,), (result,) = self.function.constants, self.results
         type_ = element_type_of(result.type)
         if is_integer(type_) and not is_number_of(type_, constant):
-            raise VerifyException(
-                f"{op_label(self)}: {constant:g} is no number of {type_}; make the result f32 and "
-                f"insert a '{cast_name}' to {type_} after it"
+            raise OperatorError(
+                f"{constant:g} is no number of {type_}; make the result f32 and insert a "
+                f"'{cast_name}' to {type_} after it"
             )
 
     def verify_function(self) -> None:

@@ -92,15 +92,14 @@ def choose_partition(
     shape: Sequence[int],
     operands: Sequence[PartitionedOperand],
     threads: int,
-    preferred_inner: int | None = None,
 ) -> LinearPartition:
     """The order and vector width for an operation over ``shape`` on ``operands``.
 
     Walks along the dimension that is innermost in most operands (the first operand wins a tie,
-    so pass the destination first), or along ``preferred_inner``; then takes the widest vector,
-    up to 16 bytes, that every operand allows and that still leaves work for all threads.
+    so pass the destination first); then takes the widest vector, up to 16 bytes, that every
+    operand allows and that still leaves work for all threads.
     """
-    inner = preferred_inner if preferred_inner is not None else _most_common_inner(shape, operands)
+    inner = _most_common_inner(shape, operands)
     elements = math.prod(shape)
     vector = 1
     for width in _WIDTHS[1:]:

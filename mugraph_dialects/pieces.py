@@ -90,9 +90,12 @@ class Cut(IRDLOperation, Abstract):
         verify_moved_types(self)
 
 
-def verify_moved_types(op: Operation) -> None:
-    """Raises ``VerifyException`` unless all operands and results have one element type."""
-    first, *others = [*op.operands, *op.results]
+def verify_moved_types(op: Operation, moved: Sequence[SSAValue] = ()) -> None:
+    """Raises ``VerifyException`` unless operands and results that are moved have one element type.
+
+    These are all of them unless ``moved`` says which.
+    """
+    first, *others = moved or [*op.operands, *op.results]
     for other in others:
         if element_type_of(other.type) != element_type_of(first.type):
             raise VerifyException(

@@ -20,7 +20,10 @@ KEYWORDS = frozenset((*_STATEMENTS, "size", "fn", "and", "in", "out", "inout", "
 
 _ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-_BITS = (("|",), ("^",), ("&",), ("<<", ">>"))
+_BINARY = (("|",), ("^",), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
+"""Binary operators by how tightly they bind, the loosest first."""
+_SUM = 4
+"""The level of sums, which are what indices and extents are."""
 """Operators on the bits of integers, the loosest first."""
 _CLOSEST_SPACE = "register"
 
@@ -389,42 +392,27 @@ class _Parser:
 
     def _expression(self) -> syntax.Expression:
         start = self._next
-        left = self._bits()
+        left = self._binary()
         if self._is(*_COMPARISONS):
             operator = self._take().text
-            right = self._bits()
+            right = self._binary()
             return syntax.Binary(self._since(start), operator, left, right)
         return left
 
-    def _bits(self, level: int = 0) -> syntax.Expression:
-        """Bit operators, the loosest first; sums and products bind tighter."""
-        if level == len(_BITS):
-            return self._sum()
+    def _binary(self, level: int = 0) -> syntax.Expression:
+        """What the operators of a level, and of those that bind tighter, are applied to."""
+        if level == len(_BINARY):
+            return self._unary()
         start = self._next
-        left = self._bits(level + 1)
-        while self._is(*_BITS[level]):
+        left = self._binary(level + 1)
+        while self._is(*_BINARY[level]):
             operator = self._take().text
-            right = self._bits(level + 1)
+            right = self._binary(level + 1)
             left = syntax.Binary(self._since(start), operator, left, right)
         return left
 
     def _sum(self) -> syntax.Expression:
-        start = self._next
-        left = self._product()
-        while self._is("+", "-"):
-            operator = self._take().text
-            right = self._product()
-            left = syntax.Binary(self._since(start), operator, left, right)
-        return left
-
-    def _product(self) -> syntax.Expression:
-        start = self._next
-        left = self._unary()
-        while self._is("*", "/", "%"):
-            operator = self._take().text
-            right = self._unary()
-            left = syntax.Binary(self._since(start), operator, left, right)
-        return left
+        return self._binary(_SUM)
 
     def _unary(self) -> syntax.Expression:
         start = self._next
@@ -468,7 +456,7 @@ class _Parser:
         while not self._accept("]"):
             if starts:
                 self._expect(",", "or ']'")
-            starts.append(self._bits())
+            starts.append(self._binary())
             if self._accept(":"):
                 extents.append(self._sum())
         span = self._since(name)

@@ -125,24 +125,12 @@ def to_text(value: Nested[Any]) -> str:
 
 def congruent(a: Nested[Any], b: Nested[Any]) -> bool:
     """Whether ``a`` and ``b`` have the same profile (the same nesting of tuples)."""
-    if is_tuple(a):
-        return (
-            is_tuple(b)
-            and len(a) == len(b)
-            and all(congruent(x, y) for x, y in zip(a, b, strict=True))
-        )
-    return not is_tuple(b)
+    return _refines(a, b, lambda _, mode: not is_tuple(mode))
 
 
 def weakly_congruent(a: Nested[Any], b: Nested[Any]) -> bool:
     """Whether ``b``'s profile refines ``a``'s: a leaf of ``a`` may be a tuple in ``b``."""
-    if is_tuple(a):
-        return (
-            is_tuple(b)
-            and len(a) == len(b)
-            and all(weakly_congruent(x, y) for x, y in zip(a, b, strict=True))
-        )
-    return True
+    return _refines(a, b, lambda _leaf, _mode: True)
 
 
 def compatible(a: IntTuple, b: IntTuple) -> bool:
@@ -151,24 +139,21 @@ def compatible(a: IntTuple, b: IntTuple) -> bool:
     Holds when ``a`` is an integer equal to ``size(b)``, or both are tuples of the same rank whose
     modes are compatible one by one.
     """
-    if isinstance(a, tuple):
-        return (
-            isinstance(b, tuple)
-            and len(a) == len(b)
-            and all(compatible(x, y) for x, y in zip(a, b, strict=True))
-        )
-    return a == size(b)
+    return _refines(a, b, lambda leaf, mode: leaf == size(mode))
 
 
 def weakly_compatible(a: IntTuple, b: IntTuple) -> bool:
     """As :func:`compatible`, but a leaf of ``a`` need only divide the size of its mode of ``b``."""
-    if isinstance(a, tuple):
-        return (
-            isinstance(b, tuple)
-            and len(a) == len(b)
-            and all(weakly_compatible(x, y) for x, y in zip(a, b, strict=True))
-        )
-    return size(b) % a == 0
+    return _refines(a, b, lambda leaf, mode: size(mode) % leaf == 0)
+
+
+def _refines(a: Nested[Any], b: Nested[Any], agree: Callable[[Any, Any], bool]) -> bool:
+    """Whether ``b`` has a mode for each leaf of ``a``, nested alike, and all of these agree."""
+    if not is_tuple(a):
+        return agree(a, b)
+    if not is_tuple(b) or len(a) != len(b):
+        return False
+    return all(_refines(x, y, agree) for x, y in zip(a, b, strict=True))
 
 
 def compact_col_major(shape: IntTuple, current: int = 1) -> IntTuple:
@@ -176,24 +161,23 @@ def compact_col_major(shape: IntTuple, current: int = 1) -> IntTuple:
 
     An extent of 1 gets stride 0, as in CuTe.
     """
-    if not isinstance(shape, tuple):
-        return 0 if shape == 1 else current
-    strides: list[IntTuple] = []
-    for item in shape:
-        strides.append(compact_col_major(item, current))
-        current *= size(item)
-    return tuple(strides)
+    return _compact(shape, current, 1)
 
 
 def compact_row_major(shape: IntTuple, current: int = 1) -> IntTuple:
     """The strides of the dense layout whose rightmost mode varies fastest (CuTe's LayoutRight)."""
+    return _compact(shape, current, -1)
+
+
+def _compact(shape: IntTuple, current: int, order: int) -> IntTuple:
+    """Dense strides from ``current`` on, of the modes from the left (1) or from the right (-1)."""
     if not isinstance(shape, tuple):
         return 0 if shape == 1 else current
     strides: list[IntTuple] = []
-    for item in reversed(shape):
-        strides.append(compact_row_major(item, current))
+    for item in shape[::order]:
+        strides.append(_compact(item, current, order))
         current *= size(item)
-    return tuple(reversed(strides))
+    return tuple(strides[::order])
 
 
 def compact_order(shape: IntTuple, order: IntTuple) -> IntTuple:

@@ -406,22 +406,3 @@ def local_partition(
     rest = tiled.layout[1]
     rest_modes = (_,) * rest.rank if is_tuple(rest.shape) else _
     return tiled[(place if is_tuple(tiled.layout[0].shape) else place[0], rest_modes)]
-
-
-__all__ = [
-    "ArrayEngine",
-    "CountingEngine",
-    "Engine",
-    "Tensor",
-    "TransformEngine",
-    "domain_offset",
-    "local_partition",
-    "local_tile",
-    "make_counting_tensor",
-    "make_fragment_layout",
-    "make_fragment_like",
-    "make_fragment_of_shape",
-    "make_identity_tensor",
-    "make_tensor",
-    "transform",
-]

@@ -14,9 +14,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mugraph.dialects.kn.compute import BINARY_OPERATORS, UNARY_OPERATORS
 from mugraph.dialects.kn.customized import match_arguments
-from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.kn.kernel import KernelOp
 from mugraph.dialects.kn.reduce import ReductionOp
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import broadcast_shape
@@ -103,8 +102,3 @@ class CompositeOp(KernelOp):
             if isinstance(op, CompositeOp):
                 pending += op.replace()
         return block
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Operands and result share their innermost dimension."""
-        for operand in self.operands:
-            prefer_same_innermost(problem, self, operand, self.result)

@@ -16,7 +16,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import (
     F8_TYPES,
     is_integer,
@@ -31,7 +31,7 @@ from mugraph.dialects.elementwise_operators import (
     make_operators,
 )
 from mugraph.dialects.interfaces import HasTileIndices, TileIndex
-from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
+from mugraph.dialects.kn.kernel import KernelOp
 from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
@@ -147,9 +147,8 @@ class MatmulOp(KernelOp, HasPrecision, HasTileIndices):
                 f"are {known} or {results[-1]}: insert a 'kn.cast' after it"
             )
         if self.computation is Computation.F16 and (wider := {*types} - {f16}):
-            raise VerifyException(
-                f"{op_label(self)}: compute f16 is for tensors of f16, not {wider.pop()}; leave it "
-                "out"
+            raise OperatorError(
+                f"compute f16 is for tensors of f16, not {wider.pop()}; leave it out"
             )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
@@ -190,15 +189,6 @@ class ElementwiseOp(FunctionOperator, KernelOp, RuntimePart, HasTileIndices):
         self.verify_function()
         super().verify_()
         self.verify_types()
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Operands and result share their innermost dimension, unless a user fixed them otherwise.
-
-        A tensor that is broadcast along a dimension is not restricted there.  The kernel reads any
-        layout, so layouts that a user fixed differently are slower but no error.
-        """
-        for operand in self.operands:
-            prefer_same_innermost(problem, self, operand, self.result)
 
     def tile_indices(self) -> Sequence[TileIndex]:
         """One a dimension, along which operands of one element are broadcast."""

@@ -17,7 +17,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.kn.phases import (
     Phase,
@@ -127,9 +127,7 @@ class CustomizedOp(WorkspaceOp, HoldsLengths, HasThreadblockGraph, LaunchesKerne
         self.verify_extents()
         block = self.body.block
         if [argument.type for argument in block.args] != [value.type for value in self.inputs]:
-            raise VerifyException(
-                f"{op_label(self)}: the body's arguments must have the operands' types, one each"
-            )
+            raise OperatorError("the body's arguments must have the operands' types, one each")
         verify_held_lengths(self, [argument.type for argument in block.args])
         stored = [op for op in block.ops if isinstance(op, OutputOp)]
         if len(stored) != len(self.outputs):
@@ -139,9 +137,9 @@ class CustomizedOp(WorkspaceOp, HoldsLengths, HasThreadblockGraph, LaunchesKerne
             )
         for index, (output, result) in enumerate(zip(stored, self.outputs, strict=True)):
             if output.dtensor_type != result.type:
-                raise VerifyException(
-                    f"{op_label(self)}: result {index} has type {result.type} but its 'tb.output' "
-                    f"stores {output.dtensor_type}"
+                raise OperatorError(
+                    f"result {index} has type {result.type} but its 'tb.output' stores "
+                    f"{output.dtensor_type}"
                 )
         _verify_order(block)
         for op in block.ops:

@@ -14,16 +14,15 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.arguments import append_argument
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.named_extents import EXTENT, argument_names
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 
 @irdl_op_definition
@@ -57,7 +56,7 @@ class ExtentOp(WorkspaceOp, HasLayoutConstraints, CanOverlap):
         """Checks that the result is one i32."""
         super().verify_()
         if shape_of(self.result.type) != (1,) or element_type_of(self.result.type) != i32:
-            raise VerifyException(f"{op_label(self)}: the result must be one i32")
+            raise OperatorError("the result must be one i32")
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """None: there is one element."""

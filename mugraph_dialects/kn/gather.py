@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def
-from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths, ReadsRows, gathered_shape
@@ -19,7 +18,8 @@ from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.kn.reshape import RegroupOp
 from mugraph.dialects.kn.view import ViewOp
 from mugraph.dialects.layout_problem import LayoutProblem
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
+from mugraph.dialects.pieces import verify_moved_types
+from mugraph.dialects.tensor_types import element_type_of, shape_of, value_label
 
 
 @irdl_op_definition
@@ -76,20 +76,13 @@ class GatherOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
     def verify_(self) -> None:
         """As any kernel; numbers of rows are i32 or i64, and elements stay as they are."""
         super().verify_()
-        number, element, result = (
-            element_type_of(value.type) for value in (self.rows, self.table, self.result)
-        )
+        number = element_type_of(self.rows.type)
         if number not in PLACES:
-            raise VerifyException(
-                f"{op_label(self)}: numbers of rows are of i32 or i64, but "
-                f"{value_label(self.rows)} has elements of {number}"
+            raise OperatorError(
+                f"numbers of rows are of i32 or i64, but {value_label(self.rows)} has elements of "
+                f"{number}"
             )
-        if element != result:
-            raise VerifyException(
-                f"{op_label(self)} moves elements as they are, but {value_label(self.table)} has "
-                f"{element} and {value_label(self.result)} {result}; insert a 'kn.cast' to convert "
-                "one"
-            )
+        verify_moved_types(self, (self.table, self.result))
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Rows of the table and of the result share their innermost dimension."""

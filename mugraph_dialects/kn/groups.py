@@ -11,7 +11,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import number_of
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import HasLayoutConstraints
@@ -102,9 +102,9 @@ class GroupTilesOp(_TableOp):
         super().verify_()
         rows, size = shape_of(self.places.type), self.rows_of_a_tile
         if len(rows) != 1 or not 1 <= size <= rows[0]:
-            raise VerifyException(
-                f"{op_label(self)}: tiles of {size} rows of a tensor of {dims(rows)}; expected 1 "
-                "row to as many as there are"
+            raise OperatorError(
+                f"tiles of {size} rows of a tensor of {dims(rows)}; expected 1 row to as many as "
+                "there are"
             )
         groups = shape_of(self.ends.type)
         tiles = most_tiles(rows[0], groups[0] if groups else 1, size)

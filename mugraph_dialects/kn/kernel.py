@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import result_def, traits_def
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import OperatorError
 from mugraph.dialects.device_cuts import MovesWholeElements
 from mugraph.dialects.element_types import verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
@@ -43,12 +43,20 @@ class KernelOp(WorkspaceOp, HasLayoutConstraints):
         verify_values(self, [*self.operands, self.result])
         expected = self.expected_shape()
         if shape_of(self.result.type) != expected:
-            raise VerifyException(
-                f"{op_label(self)}: the result has {dims(shape_of(self.result.type))}, expected "
-                f"{dims(expected)}"
+            raise OperatorError(
+                f"the result has {dims(shape_of(self.result.type))}, expected {dims(expected)}"
             )
         if isinstance(self, CanJoin):
             self.verify_joined()
+
+    def add_layout_constraints(self, problem: LayoutProblem) -> None:
+        """Operands and result share their innermost dimension, unless a user fixed them otherwise.
+
+        A tensor that is broadcast along a dimension is not restricted there.  Such a kernel reads
+        any layout, so layouts that a user fixed differently are slower but no error.
+        """
+        for operand in self.operands:
+            prefer_same_innermost(problem, self, operand, self.result)
 
 
 class MovesElements(WorkspaceOp, HasLayoutConstraints, CanOverlap, MovesWholeElements):

@@ -18,10 +18,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def, var_operand_def
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.elementwise import round_to_fp32
@@ -39,7 +38,7 @@ from mugraph.dialects.linear_forms import (
     set_of,
     verify_condition,
 )
-from mugraph.dialects.tensor_types import dims, op_label, shape_of
+from mugraph.dialects.tensor_types import dims, shape_of
 
 
 @irdl_op_definition
@@ -148,12 +147,12 @@ class MaskOp(KernelOp, CanOverlap, HasTileIndices, HasDeviceCuts, ReadsLengths):
         super().verify_()
         verify_no_integers(self, [self.input, self.result], "kn.cast")
         if math.isnan(self.constant):
-            raise VerifyException(f"{op_label(self)}: NaN is no constant to mask with")
+            raise OperatorError("NaN is no constant to mask with")
         shape, dims_ = shape_of(self.input.type), self.dims_of_lengths
         if len(dims_) != len(self.lengths) or any(not -1 <= dim < len(shape) for dim in dims_):
-            raise VerifyException(
-                f"{op_label(self)}: per {list(dims_)} must have a dimension of {dims(shape)}, or "
-                f"-1, for each of {len(self.lengths)} lengths"
+            raise OperatorError(
+                f"per {list(dims_)} must have a dimension of {dims(shape)}, or -1, for each of "
+                f"{len(self.lengths)} lengths"
             )
         counts = [1 if dim < 0 else shape[dim] for dim in dims_]
         types = [length.type for length in self.lengths]

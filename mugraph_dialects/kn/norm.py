@@ -18,11 +18,9 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
-from mugraph.dialects.kn.kernel import prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.reshape import ReshapeOp
 from mugraph.dialects.launch_extents import extents_of, integer_array
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.reductions import HasEpsilon, epsilon_attribute
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
@@ -125,11 +123,6 @@ class RmsNormOp(NormOp, CanOverlap):
             return parts.apply("div", self.input, norm, type_=self.result.type)
         quotient = parts.apply("div", self.input, norm)
         return parts.apply("mul", quotient, self.along(weight, parts), type_=self.result.type)
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Operand and result share their innermost dimension; so does the weight if it can."""
-        for operand in self.operands:
-            prefer_same_innermost(problem, self, operand, self.result)
 
 
 @irdl_op_definition

@@ -8,10 +8,9 @@ from xdsl.dialects.builtin import TensorType, f32, i32, i64
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import irdl_attr_definition, operand_def, prop_def
-from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.kn.kernel import KernelOp
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -84,16 +83,15 @@ class RandomOp(KernelOp, CanOverlap):
         for what, value in (("seed", self.seed), ("offset", self.offset)):
             shape, type_ = shape_of(value.type), element_type_of(value.type)
             if math.prod(shape) != 1 or type_ != i64:
-                raise VerifyException(
-                    f"{op_label(self)}: the {what} is one i64, but {value_label(value)} is "
-                    f"{dims(shape)}x{type_}"
+                raise OperatorError(
+                    f"the {what} is one i64, but {value_label(value)} is {dims(shape)}x{type_}"
                 )
         distribution = self.distribution.data
         expected = i32 if distribution is Distribution.BITS else f32
         if (type_ := element_type_of(self.result.type)) != expected:
-            raise VerifyException(
-                f"{op_label(self)}: {distribution} random numbers are {expected}, but the result "
-                f"has elements of {type_}; insert a 'kn.cast' after it"
+            raise OperatorError(
+                f"{distribution} random numbers are {expected}, but the result has elements of "
+                f"{type_}; insert a 'kn.cast' after it"
             )
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:

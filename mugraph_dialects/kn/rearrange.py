@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
 from mugraph.dialects.kn.kernel import MovesElements
@@ -74,8 +74,8 @@ class CopyOp(MovesElements, HasTileIndices):
         if self.rows is not None and None not in layouts and layouts[0] != layouts[1]:
             raise VerifyException(f"{op_label(self)} moves rows from one layout to another")
         if shape_of(self.input.type) != shape_of(self.result.type):
-            raise VerifyException(
-                f"{op_label(self)}: the result has {dims(shape_of(self.result.type))}, expected "
+            raise OperatorError(
+                f"the result has {dims(shape_of(self.result.type))}, expected "
                 f"{dims(shape_of(self.input.type))}"
             )
         verify_moved_types(self)
@@ -121,15 +121,15 @@ class SliceOp(MovesElements, HasTileIndices):
         shape, part = shape_of(self.input.type), shape_of(self.result.type)
         start = extents_of(self.start)
         if len(start) != len(shape) or len(part) != len(shape):
-            raise VerifyException(
-                f"{op_label(self)}: a part of {dims(part)} that starts at {list(start)} is not one "
-                f"of {dims(shape)}: expected {len(shape)} numbers each"
+            raise OperatorError(
+                f"a part of {dims(part)} that starts at {list(start)} is not one of {dims(shape)}: "
+                f"expected {len(shape)} numbers each"
             )
         for dim, (first, extent, whole) in enumerate(zip(start, part, shape, strict=True)):
             if first < 0 or first + extent > whole:
-                raise VerifyException(
-                    f"{op_label(self)}: along dimension {dim} the part is elements {first} to "
-                    f"{first + extent - 1}, but the operand ({value_label(self.input)}) has {whole}"
+                raise OperatorError(
+                    f"along dimension {dim} the part is elements {first} to {first + extent - 1}, "
+                    f"but the operand ({value_label(self.input)}) has {whole}"
                 )
         verify_moved_types(self)
 
@@ -210,14 +210,14 @@ class ChunkOp(PartsOp):
         """As a split, into equal parts."""
         shape, dim, count = shape_of(self.input.type), self.cut_dim, len(self.parts)
         if 0 <= dim < len(shape) and count and shape[dim] % count:
-            raise VerifyException(
-                f"{op_label(self)}: {shape[dim]} elements along dimension {dim} do not fall into "
-                f"{count} equal parts; use kn.split"
+            raise OperatorError(
+                f"{shape[dim]} elements along dimension {dim} do not fall into {count} equal "
+                "parts; use kn.split"
             )
         super().verify_()
         extents = [shape_of(part.type)[dim] for part in self.parts]
         if len(set(extents)) > 1:
-            raise VerifyException(
-                f"{op_label(self)}: its parts have {extents} elements along dimension {dim}, "
-                f"expected {shape[dim] // count} each; use kn.split"
+            raise OperatorError(
+                f"its parts have {extents} elements along dimension {dim}, expected "
+                f"{shape[dim] // count} each; use kn.split"
             )

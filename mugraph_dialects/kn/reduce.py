@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def
-from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts, is_rounded
 from mugraph.dialects.element_types import PLACES, verify_no_integers
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
@@ -154,7 +153,4 @@ class ArgMaxOp(RunOperator):
         super().verify_()
         verify_no_integers(self, [self.input], "kn.cast")
         if (type_ := element_type_of(self.result.type)) not in PLACES:
-            raise VerifyException(
-                f"{op_label(self)}: places are of i32 or i64, but the result has elements of "
-                f"{type_}"
-            )
+            raise OperatorError(f"places are of i32 or i64, but the result has elements of {type_}")

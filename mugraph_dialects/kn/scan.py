@@ -9,10 +9,8 @@ from xdsl.ir import Attribute, SSAValue
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts, cuts_of_indices
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind, TileIndex
-from mugraph.dialects.kn.kernel import prefer_same_innermost
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.steps import StepsOp
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.shapes import ShapeError, broadcast_shape
 from mugraph.dialects.tb.operators import all_but, parallel_indices
 from mugraph.dialects.tensor_types import dims, shape_of, value_label
@@ -83,8 +81,3 @@ class ScanOp(StepsOp, CanOverlap, HasTileIndices, HasDeviceCuts):
         return cuts_of_indices(
             self, parallel_indices(rank, len(self.operands), dims, broadcasts=True)
         )
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Operands and result share their innermost dimension."""
-        for operand in self.operands:
-            prefer_same_innermost(problem, self, operand, self.result)

@@ -10,22 +10,21 @@ from itertools import pairwise
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.irdl import operand_def, prop_def
-from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.dialects.pieces import verify_moved_types
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
     element_type_of,
     layout_of,
-    op_label,
     row_major_strides,
     shape_of,
     strides_of,
@@ -170,19 +169,13 @@ class ScatterOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
     def verify_(self) -> None:
         """As any kernel; numbers of rows are i32 or i64, and elements stay as they are."""
         super().verify_()
-        number, element = element_type_of(self.rows.type), element_type_of(self.table.type)
+        number = element_type_of(self.rows.type)
         if number not in PLACES:
-            raise VerifyException(
-                f"{op_label(self)}: numbers of rows are of i32 or i64, but "
-                f"{value_label(self.rows)} has elements of {number}"
+            raise OperatorError(
+                f"numbers of rows are of i32 or i64, but {value_label(self.rows)} has elements of "
+                f"{number}"
             )
-        for value in (self.values, self.result):
-            if element_type_of(value.type) != element:
-                raise VerifyException(
-                    f"{op_label(self)} moves elements as they are, but {value_label(self.table)} "
-                    f"has {element} and {value_label(value)} {element_type_of(value.type)}; insert "
-                    "a 'kn.cast' to convert one"
-                )
+        verify_moved_types(self, (self.table, self.values, self.result))
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Table, new rows and result share their innermost dimension."""

@@ -10,7 +10,7 @@ from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES, verify_no_integers, verify_values
 from mugraph.dialects.interfaces import HasLayoutConstraints
@@ -68,9 +68,9 @@ class TopKOp(ReducesDimension, WorkspaceOp, HasLayoutConstraints, CanOverlap, Ha
             count = found[dim] if len(found) == len(shape) else 1
             expected = (*shape[:dim], count, *shape[dim + 1 :])
             if found != expected or not 1 <= count <= shape[dim]:
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(result)} has {dims(found)}, expected "
-                    f"{dims(shape)} with 1 to {shape[dim]} elements along dimension {dim}"
+                raise OperatorError(
+                    f"{value_label(result)} has {dims(found)}, expected {dims(shape)} with 1 to "
+                    f"{shape[dim]} elements along dimension {dim}"
                 )
         self._verify_pair()
 
@@ -78,9 +78,9 @@ class TopKOp(ReducesDimension, WorkspaceOp, HasLayoutConstraints, CanOverlap, Ha
         """Checks that a place belongs to each element, and what both are of."""
         values, places = (shape_of(result.type) for result in self.results)
         if values != places:
-            raise VerifyException(
-                f"{op_label(self)}: the elements have {dims(values)} and their places "
-                f"{dims(places)}; each element has one place"
+            raise OperatorError(
+                f"the elements have {dims(values)} and their places {dims(places)}; each element "
+                "has one place"
             )
         source, kept, place = (
             element_type_of(value.type) for value in (self.input, self.values, self.places)
@@ -91,9 +91,8 @@ class TopKOp(ReducesDimension, WorkspaceOp, HasLayoutConstraints, CanOverlap, Ha
                 f"{source} and {value_label(self.values)} {kept}; insert a 'kn.cast' to convert one"
             )
         if place not in PLACES:
-            raise VerifyException(
-                f"{op_label(self)}: places are of i32 or i64, but {value_label(self.places)} has "
-                f"elements of {place}"
+            raise OperatorError(
+                f"places are of i32 or i64, but {value_label(self.places)} has elements of {place}"
             )
 
     def device_cuts(self) -> Sequence[DeviceCut]:

@@ -13,7 +13,7 @@ from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tensor_types import (
@@ -69,9 +69,9 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
             )
         for value in (self.input, self.result):
             if layout_of(value.type) is None:
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(value)} has no layout; a view is of memory "
-                    "whose layout is known: write #cute.layout<...> in its type"
+                raise OperatorError(
+                    f"{value_label(value)} has no layout; a view is of memory whose layout is "
+                    "known: write #cute.layout<...> in its type"
                 )
         source_layout, result_layout = (layout_of(value.type) for value in self._both)
         assert source_layout is not None and result_layout is not None

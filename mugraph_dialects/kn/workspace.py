@@ -12,6 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.definition import OperatorError
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.tensor_types import (
@@ -113,9 +114,8 @@ class WorkspaceOp(IRDLOperation, HasWorkspace):
                 )
         offsets = self.workspace_offsets()
         if offsets is not None and len(offsets) != len(self.results):
-            raise VerifyException(
-                f"{op_label(self)}: workspace has {len(offsets)} offsets for "
-                f"{len(self.results)} results"
+            raise OperatorError(
+                f"workspace has {len(offsets)} offsets for {len(self.results)} results"
             )
         for result, offset in zip(self.results, offsets or (), strict=False):
             self._verify_offset(result, offset)
@@ -124,18 +124,18 @@ class WorkspaceOp(IRDLOperation, HasWorkspace):
         if offset == NOT_IN_WORKSPACE:
             return
         if offset < 0 or offset % ADDRESS_ALIGNMENT:
-            raise VerifyException(
-                f"{op_label(self)}: workspace offset {offset} of {value_label(result)} must be a "
-                f"multiple of {ADDRESS_ALIGNMENT} bytes, or {NOT_IN_WORKSPACE} for an output"
+            raise OperatorError(
+                f"workspace offset {offset} of {value_label(result)} must be a multiple of "
+                f"{ADDRESS_ALIGNMENT} bytes, or {NOT_IN_WORKSPACE} for an output"
             )
         if any(isinstance(use.operation, ReturnOp) for use in result.uses):
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(result)} is returned and lives in an output of "
-                f"the function; its workspace offset must be {NOT_IN_WORKSPACE}, not {offset}"
+            raise OperatorError(
+                f"{value_label(result)} is returned and lives in an output of the function; its "
+                f"workspace offset must be {NOT_IN_WORKSPACE}, not {offset}"
             )
         place, size = places_of(self).get(result), workspace_size(self)
         if place is not None and size is not None and place.stop > size:
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(result)} ends at byte {place.stop} of the "
-                f"workspace, of which the function has {size}"
+            raise OperatorError(
+                f"{value_label(result)} ends at byte {place.stop} of the workspace, of which the "
+                f"function has {size}"
             )

@@ -32,22 +32,10 @@ from mugraph.dialects.sched.channel import (
     PublishOp,
     ReleaseOp,
 )
-from mugraph.dialects.sched.compute import (
-    Combiner,
-    CombinerAttr,
-    FillOp,
-    Grouping,
-    GroupingAttr,
-    MapOp,
-    MmaOp,
-    ReduceOp,
-    RenewOp,
-    StoreOp,
-    computes_on_product,
-    is_of_product,
-)
+from mugraph.dialects.sched.compute import computes_on_product, is_of_product
 from mugraph.dialects.sched.copy_groups import CommitOp, WaitOp
 from mugraph.dialects.sched.custom import CustomOp
+from mugraph.dialects.sched.elementwise import FillOp, MapOp, RenewOp
 from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.launch import LaunchOp
@@ -61,6 +49,14 @@ from mugraph.dialects.sched.order_barrier import (
     OrderStepOp,
     OrderWaitOp,
 )
+from mugraph.dialects.sched.product import MmaOp
+from mugraph.dialects.sched.reduction import (
+    Combiner,
+    CombinerAttr,
+    Grouping,
+    GroupingAttr,
+    ReduceOp,
+)
 from mugraph.dialects.sched.role import (
     RoleOp,
     enclosing_role,
@@ -68,6 +64,7 @@ from mugraph.dialects.sched.role import (
     ping_pong_roles,
     roles_of,
 )
+from mugraph.dialects.sched.store import StoreOp
 from mugraph.dialects.sched.structure import (
     AllocOp,
     EmptyOp,

@@ -33,7 +33,7 @@ from mugraph.dialects.bulk import (
 )
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.errors import LayoutError
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import (
     HasBufferEffects,
     HasSharedAccesses,
@@ -239,8 +239,8 @@ class BulkCopyOp(
             part, whole = shape_of(self.source.type), shape_of(self.destination.type)
             verify_part(self, part, self.start, whole, "the destination", "the source")
         elif shape_of(self.source.type) != shape_of(self.destination.type):
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape_of(self.source.type))}, destination "
+            raise OperatorError(
+                f"source has {dims(shape_of(self.source.type))}, destination "
                 f"{dims(shape_of(self.destination.type))}"
             )
         if not crosses_device_memory(self.source, self.destination):
@@ -248,7 +248,7 @@ class BulkCopyOp(
                 f"{op_label(self)} moves data between device memory and shared memory"
             )
         if element_type_of(self.source.type) != element_type_of(self.destination.type):
-            raise VerifyException(f"{op_label(self)}: a bulk copy cannot convert elements")
+            raise OperatorError("a bulk copy cannot convert elements")
         owner = self.tile.owner
         if isinstance(owner, LocalTileOp):
             try:
@@ -263,9 +263,7 @@ class BulkCopyOp(
         if self.is_load:
             self._verify_channel()
         elif self.channel is not None:
-            raise VerifyException(
-                f"{op_label(self)}: only a copy to shared memory goes through a channel"
-            )
+            raise OperatorError("only a copy to shared memory goes through a channel")
         self._verify_stages()
 
     def _verify_channel(self) -> None:
@@ -276,9 +274,9 @@ class BulkCopyOp(
             )
         channel = self.ring()
         if channel is None or self.destination not in channel.buffers:
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(self.destination)} is no buffer of the channel it "
-                "is filled through; write 'on' and a channel that has it"
+            raise OperatorError(
+                f"{value_label(self.destination)} is no buffer of the channel it is filled "
+                "through; write 'on' and a channel that has it"
             )
         self.verify_iteration(channel.stage_count)
 
@@ -286,9 +284,9 @@ class BulkCopyOp(
         kernel = enclosing_kernel(self)
         blocks, boxes = kernel.cluster_blocks, len(self.bulk_tile().starts)
         if not self.is_load or blocks < 2 or boxes % blocks:
-            raise VerifyException(
-                f"{op_label(self)}: multicast divides the boxes of a tile that is loaded among the "
-                f"blocks of a cluster; there are {boxes} boxes and {blocks} blocks"
+            raise OperatorError(
+                "multicast divides the boxes of a tile that is loaded among the blocks of a "
+                f"cluster; there are {boxes} boxes and {blocks} blocks"
             )
         self._verify_common_tile(kernel)
         tops = [op for op in kernel.body.block.ops if not isinstance(op, RoleOp)]
@@ -296,25 +294,25 @@ class BulkCopyOp(
         if not any(isinstance(op, ClusterBarrierOp) for op in tops) or not all(
             isinstance(op, ClusterBarrierOp) for op in ends
         ):
-            raise VerifyException(
-                f"{op_label(self)}: a 'sched.cluster_barrier' must stand before the roles of the "
-                "kernel and at the end of each"
+            raise OperatorError(
+                "a 'sched.cluster_barrier' must stand before the roles of the kernel and at the "
+                "end of each"
             )
 
     def _verify_common_tile(self, kernel: KernelOp) -> None:
         blocks, total = kernel.cluster_blocks, math.prod(kernel.grid_dim)
         if total % blocks:
-            raise VerifyException(
-                f"{op_label(self)}: multicast brings one tile to the {blocks} blocks of a cluster, "
-                f"which do not divide the {total} blocks of the grid; some would have no tile left"
+            raise OperatorError(
+                f"multicast brings one tile to the {blocks} blocks of a cluster, which do not "
+                f"divide the {total} blocks of the grid; some would have no tile left"
             )
         owner = self.tile.owner
         strides = owner.block_strides() if isinstance(owner, LocalTileOp) else (0, 0, 0)
         for axis in kernel.axes_in_clusters():
             if strides[axis]:
-                raise VerifyException(
-                    f"{op_label(self)}: multicast brings one tile to all blocks of a cluster; they "
-                    f"differ along {'xyz'[axis]} of the grid, and so do their tiles of "
+                raise OperatorError(
+                    "multicast brings one tile to all blocks of a cluster; they differ along "
+                    f"{'xyz'[axis]} of the grid, and so do their tiles of "
                     f"{value_label(self.tensor)}"
                 )
 
@@ -324,9 +322,9 @@ class BulkCopyOp(
         if not isinstance(buffer, AllocOp):
             return
         if buffer.byte_offset is not None and buffer.byte_offset % pattern:
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(self.buffer)} starts at byte "
-                f"{buffer.byte_offset}; the swizzle acts on addresses and repeats every {pattern}"
+            raise OperatorError(
+                f"{value_label(self.buffer)} starts at byte {buffer.byte_offset}; the swizzle acts "
+                f"on addresses and repeats every {pattern}"
             )
 
     def buffers_read(self) -> Sequence[SSAValue]:

@@ -22,10 +22,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import number_if_given, number_or
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.sched.accesses import StageReference, stage_reference
 from mugraph.dialects.sched.kernel import enclosing_kernel
-from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
+from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.role import enclosing_role
 from mugraph.dialects.sched.structure import (
     AllocOp,
@@ -152,9 +152,7 @@ class ChannelOp(KeepsMbarriers):
         if not stages:
             raise VerifyException(f"{op_label(self)} has no buffers")
         if len(stages) > 1:
-            raise VerifyException(
-                f"{op_label(self)}: its buffers have {sorted(stages)} stages; they must agree"
-            )
+            raise OperatorError(f"its buffers have {sorted(stages)} stages; they must agree")
         self.verify_offset()
 
 
@@ -244,9 +242,9 @@ class ChannelStepOp(RunsAtIteration):
             )
         produces = isinstance(self, ProduceOp | AcquireOp | PublishOp)
         if produces != role.is_elected:
-            raise VerifyException(
-                f"{op_label(self)}: one thread fills a channel, in an elected role; whole warps "
-                "read it, in another one"
+            raise OperatorError(
+                "one thread fills a channel, in an elected role; whole warps read it, in another "
+                "one"
             )
         self.verify_iteration(channel.stage_count)
 
@@ -281,9 +279,9 @@ class ProduceOp(ChannelStepOp):
             meant = op.stage if isinstance(op, RunsAtIteration) else None
             is_copy = not isinstance(op, ChannelStepOp) and self.channel in op.operands
             if not is_copy or meant != self.stage:
-                raise VerifyException(
-                    f"{op_label(self)}: {op_label(op)} does not fill the stage; expected bulk "
-                    f"copies on {value_label(self.channel)} for the same iteration"
+                raise OperatorError(
+                    f"{op_label(op)} does not fill the stage; expected bulk copies on "
+                    f"{value_label(self.channel)} for the same iteration"
                 )
 
 
@@ -327,19 +325,3 @@ class ReleaseOp(ChannelStepOp):
     def furthest_behind(self, stages: int) -> int:
         """A stage can be kept until its consumers need the one after all others."""
         return 1 - stages
-
-
-__all__ = [
-    "BARRIER_BYTES",
-    "AcquireOp",
-    "ChannelOp",
-    "ChannelStepOp",
-    "ChannelType",
-    "ConsumeOp",
-    "ProduceOp",
-    "PublishOp",
-    "ReleaseOp",
-    "RunsAtIteration",
-    "channel_of",
-    "iteration_properties",
-]

@@ -6,19 +6,9 @@ destination; an epilogue that ends in ``accum`` adds to the destination where ot
 
 from xdsl.ir import Operation, SSAValue
 
-from mugraph.dialects.sched.distribution import verify_distribution
-from mugraph.dialects.sched.elementwise import FillOp, MapOp, RenewOp
-from mugraph.dialects.sched.product import MmaOp
-from mugraph.dialects.sched.reduction import (
-    Combiner,
-    CombinerAttr,
-    Grouping,
-    GroupingAttr,
-    ReduceOp,
-)
-from mugraph.dialects.sched.store import StoreOp
+from mugraph.dialects.sched.elementwise import MapOp
+from mugraph.dialects.sched.reduction import ReduceOp
 from mugraph.dialects.sched.types import TileType
-from mugraph.dialects.tb.operators import epilogue_of
 
 
 def is_of_product(value: SSAValue) -> bool:
@@ -34,21 +24,3 @@ def computes_on_product(op: Operation) -> bool:
     if not isinstance(op, MapOp | ReduceOp):
         return False
     return is_of_product(op.destination) and not (isinstance(op, MapOp) and op.is_sum_of_fragments)
-
-
-__all__ = [
-    "Combiner",
-    "CombinerAttr",
-    "FillOp",
-    "Grouping",
-    "GroupingAttr",
-    "MapOp",
-    "MmaOp",
-    "ReduceOp",
-    "RenewOp",
-    "StoreOp",
-    "computes_on_product",
-    "epilogue_of",
-    "is_of_product",
-    "verify_distribution",
-]

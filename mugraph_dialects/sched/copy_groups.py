@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, prop_def, result_def, var_operand_def
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import number_of
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.sched.tile_values import CarriesTiles
 from mugraph.dialects.sched.types import TokenType
-from mugraph.dialects.tensor_types import op_label, value_label
+from mugraph.dialects.tensor_types import value_label
 
 
 @irdl_op_definition
@@ -55,15 +54,13 @@ class WaitOp(IRDLOperation):
     def verify_(self) -> None:
         """Checks the count of groups, and that it leaves none of the tokens' in flight."""
         if self.pending_groups < 0:
-            raise VerifyException(
-                f"{op_label(self)}: pending {self.pending_groups} must be at least 0"
-            )
+            raise OperatorError(f"pending {self.pending_groups} must be at least 0")
         for token in self.tokens:
             newer = newer_groups(token, self)
             if newer < self.pending_groups:
-                raise VerifyException(
-                    f"{op_label(self)}: pending {self.pending_groups} can leave "
-                    f"{value_label(token)} in flight; to wait for it, say pending {newer}"
+                raise OperatorError(
+                    f"pending {self.pending_groups} can leave {value_label(token)} in flight; to "
+                    f"wait for it, say pending {newer}"
                 )
 
 

@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.custom_accesses import (
@@ -151,9 +151,9 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
             )
         arguments = self.body.block.args
         if len(arguments) != len(self.buffers) + 1 or arguments[0].type != IndexType():
-            raise VerifyException(
-                f"{op_label(self)}: its region takes the thread's number and {len(self.buffers)} "
-                "buffers, one an operand"
+            raise OperatorError(
+                f"its region takes the thread's number and {len(self.buffers)} buffers, one an "
+                "operand"
             )
         for parameter, value in zip(self.parameters, self.buffers, strict=True):
             type_ = parameter.type
@@ -161,9 +161,9 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
             if not isinstance(type_, BufferType) or (
                 (type_.get_shape(), type_.element_type) != (shape, element)
             ):
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(value)} has {dims(shape)} elements of "
-                    f"{element}, but its region takes {type_} for it"
+                raise OperatorError(
+                    f"{value_label(value)} has {dims(shape)} elements of {element}, but its region "
+                    f"takes {type_} for it"
                 )
         for op in self.body.block.walk():
             self._verify_inner(op)
@@ -172,14 +172,9 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
         if op.dialect_name() not in ("te", "arith", "math") or isinstance(op, _REFUSED):
             raise VerifyException(f"'{op.name}' cannot stand in a '{self.name}'")
         if isinstance(op, NewOp) and op.result.type.memory_space is not Space.REGISTER:
-            raise VerifyException(
-                f"{op_label(self)}: a 'te.new' in it is a thread's own, in registers"
-            )
+            raise OperatorError("a 'te.new' in it is a thread's own, in registers")
         if isinstance(op, RedOp) and isinstance(op.buffer, BlockArgument):
-            raise VerifyException(
-                f"{op_label(self)}: threads cannot reduce into {value_label(op.buffer)} side by "
-                "side"
-            )
+            raise OperatorError(f"threads cannot reduce into {value_label(op.buffer)} side by side")
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Along what is innermost, in the widest vectors."""

@@ -12,7 +12,7 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import held_alike
 from mugraph.dialects.elementwise import ScalarFunction
-from mugraph.dialects.sched.structure import verify_partition
+from mugraph.dialects.sched.role import verify_partition
 from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType, SliceAttr, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label

@@ -16,7 +16,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number, NamedFunction, ThenEpilogue
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.elementwise import (
     Epilogue,
     EpilogueAttr,
@@ -251,14 +251,12 @@ class MapOp(DealtOutOp):
         shape = shape_of(self.destination.type)
         expected = broadcast_shape([shape_of(value.type) for value in self.operands])
         if shape != expected:
-            raise VerifyException(
-                f"{op_label(self)}: the destination has {dims(shape)}, expected {dims(expected)}"
-            )
+            raise OperatorError(f"the destination has {dims(shape)}, expected {dims(expected)}")
         found = distribution_of(self.sources, self.destination, self.partition)
         if found is None:
-            raise VerifyException(
-                f"{op_label(self)}: no fragment of {dims(shape)} says who computes what; expected "
-                "'by <threads, vector, order>'"
+            raise OperatorError(
+                f"no fragment of {dims(shape)} says who computes what; expected 'by <threads, "
+                "vector, order>'"
             )
         if self.partition is not None and self.partition != found:
             raise VerifyException(

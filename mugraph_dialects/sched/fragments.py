@@ -26,7 +26,7 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import loads_as_stored, mma_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.cute.thread_values import ThreadValues
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import (
     Epilogue,
@@ -221,9 +221,7 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             raise VerifyException(f"{op_label(self)} cannot add to registers; leave out 'accum'")
         loop = enclosing_loop(self)
         if not 0 <= self.ahead_of < (1 if loop is None else loop.step_of):
-            raise VerifyException(
-                f"{op_label(self)}: ahead {self.ahead_of} names no iteration that the body does"
-            )
+            raise OperatorError(f"ahead {self.ahead_of} names no iteration that the body does")
         if self.loads_operand:
             self._verify_operand()
         elif self.loads_columns:
@@ -235,19 +233,17 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         destination = _fragment(self.destination)
         mma = destination.tiled_mma
         if shape_of(self.source.type) != destination.get_shape():
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape_of(self.source.type))}, destination "
+            raise OperatorError(
+                f"source has {dims(shape_of(self.source.type))}, destination "
                 f"{dims(destination.get_shape())}"
             )
         if mma is None or mma.thr_layout[1:] != (1, 1):
-            raise VerifyException(
-                f"{op_label(self)}: the destination is {destination.layout}; expected a "
-                "#cute.tiled_mma with all warps along m"
+            raise OperatorError(
+                f"the destination is {destination.layout}; expected a #cute.tiled_mma with all "
+                "warps along m"
             )
         if epilogue_of(self):
-            raise VerifyException(
-                f"{op_label(self)}: a matrix is loaded as it is; leave out {epilogue_of(self)}"
-            )
+            raise OperatorError(f"a matrix is loaded as it is; leave out {epilogue_of(self)}")
         atom = mma_atom(mma.atom)
         element = element_type_name(element_type_of(self.source.type))
         if (
@@ -257,9 +253,9 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             or not accumulator_is_operand(atom, atom)
             or destination.get_shape()[-1] % atom.shape_mnk[2]
         ):
-            raise VerifyException(
-                f"{op_label(self)}: {atom.name} does not take {destination} as operand A thread by "
-                f"thread from a buffer of {element_type_of(self.source.type)}"
+            raise OperatorError(
+                f"{atom.name} does not take {destination} as operand A thread by thread from a "
+                f"buffer of {element_type_of(self.source.type)}"
             )
 
     def _verify_values(self) -> None:
@@ -273,9 +269,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 f"its rows, not {destination}"
             )
         if shape != destination.get_shape() and not self.loads_one_number:
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape)}, destination "
-                f"{dims(destination.get_shape())}"
+            raise OperatorError(
+                f"source has {dims(shape)}, destination {dims(destination.get_shape())}"
             )
 
     def _verify_columns(self) -> None:
@@ -288,9 +283,7 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
             )
         columns = destination.get_shape()[-1]
         if len(shape) < 2 or sorted(shape) != sorted((*shape[:-2], 1, columns)):
-            raise VerifyException(
-                f"{op_label(self)}: the source has {dims(shape)}, expected {columns} numbers"
-            )
+            raise OperatorError(f"the source has {dims(shape)}, expected {columns} numbers")
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Rows of 16 bytes, one below the other; or along the numbers."""

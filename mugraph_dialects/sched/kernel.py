@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn.scatter import PlacedRows
 from mugraph.dialects.launch_extents import (
@@ -315,85 +315,79 @@ class KernelOp(HoldsLengths):
     def verify_(self) -> None:
         """Checks arguments and extents."""
         if self.raster_rows < 1 or self.grid_dim[1] % self.raster_rows:
-            raise VerifyException(
-                f"{op_label(self)}: raster {self.raster_rows} must divide the {self.grid_dim[1]} "
-                "rows of the grid, its extent along y"
+            raise OperatorError(
+                f"raster {self.raster_rows} must divide the {self.grid_dim[1]} rows of the grid, "
+                "its extent along y"
             )
         self._verify_descending()
         self._verify_packing()
         for argument in self.body.block.args:
             is_number = isinstance(argument.type, IndexType) and argument.index < self.input_count
             if not is_number and not isinstance(argument.type, GlobalType):
-                raise VerifyException(
-                    f"{op_label(self)}: argument {argument.index} has type {argument.type}, "
-                    "expected a tensor in device memory, !sched.global, or an input of type index"
+                raise OperatorError(
+                    f"argument {argument.index} has type {argument.type}, expected a tensor in "
+                    "device memory, !sched.global, or an input of type index"
                 )
         if not 0 <= self.input_count <= len(self.body.block.args):
-            raise VerifyException(
-                f"{op_label(self)}: inputs {self.input_count} of {len(self.body.block.args)} "
-                "arguments"
+            raise OperatorError(
+                f"inputs {self.input_count} of {len(self.body.block.args)} arguments"
             )
         if any(not 0 <= index < self.input_count for index in self.constant_inputs):
-            raise VerifyException(
-                f"{op_label(self)}: constant {sorted(self.constant_inputs)} of "
-                f"{self.input_count} inputs"
+            raise OperatorError(
+                f"constant {sorted(self.constant_inputs)} of {self.input_count} inputs"
             )
         if any(
             not self.input_count <= each < len(self.body.block.args) for each in self.placed_rows
         ):
-            raise VerifyException(
-                f"{op_label(self)}: placed {sorted(self.placed_rows)} must be arguments that are "
-                "written"
+            raise OperatorError(
+                f"placed {sorted(self.placed_rows)} must be arguments that are written"
             )
         self.verify_extents()
         verify_held_lengths(self, [each.type for each in self.body.block.args])
         if any(each.argument >= self.input_count for each in self.held_lengths):
-            raise VerifyException(
-                f"{op_label(self)}: lengths are held by what it reads, its inputs"
-            )
+            raise OperatorError("lengths are held by what it reads, its inputs")
         if self.domain is not None:
             self._verify_domain()
         self._verify_cuts()
         self._verify_persistence()
         if self.smem_bytes is not None and self.smem_bytes < 0:
-            raise VerifyException(f"{op_label(self)}: smem {self.smem_bytes} is negative")
+            raise OperatorError(f"smem {self.smem_bytes} is negative")
         verify_tiles(self)
 
     def _verify_descending(self) -> None:
         columns = self.descending_columns
         if columns is None:
             if self.planes is not None:
-                raise VerifyException(f"{op_label(self)}: planes of no 'descending'")
+                raise OperatorError("planes of no 'descending'")
             return
         axes = (0,) if self.planes is None else (0, 1)
         there = math.prod(self.grid_dim[axis] for axis in axes)
         if columns < 1 or there % columns:
             along = "extent along x" if self.planes is None else "extents along x and y"
-            raise VerifyException(
-                f"{op_label(self)}: descending {columns} must divide the {there} "
-                f"columns of the grid, its {along}"
+            raise OperatorError(
+                f"descending {columns} must divide the {there} columns of the grid, its {along}"
             )
         others = (self.raster, self.persistent, self.cluster)
         is_cut = any(cut.axis in axes for cut in self.cuts_by_call)
         if is_cut or any(other is not None for other in others):
-            raise VerifyException(
-                f"{op_label(self)}: descending {columns} says in which order all columns start, "
-                "expected no 'raster', 'persistent' or 'cluster', and no 'cut' along x by a call"
+            raise OperatorError(
+                f"descending {columns} says in which order all columns start, expected no "
+                "'raster', 'persistent' or 'cluster', and no 'cut' along x by a call"
             )
 
     def _verify_packing(self) -> None:
         if self.packed is None:
             return
         if self.packed_blocks < 1 or self.packed_blocks * self.threads > MAX_THREADS:
-            raise VerifyException(
-                f"{op_label(self)}: packed {self.packed_blocks} blocks of {self.threads} threads "
-                f"must be from 1 to as many as have {MAX_THREADS} threads together"
+            raise OperatorError(
+                f"packed {self.packed_blocks} blocks of {self.threads} threads must be from 1 to "
+                f"as many as have {MAX_THREADS} threads together"
             )
         others = (self.raster, self.descending, self.persistent, self.cluster)
         if self.block_dim != (WARP, 1, 1) or any(other is not None for other in others):
-            raise VerifyException(
-                f"{op_label(self)}: only blocks of one warp are packed, [{WARP}, 1, 1], expected "
-                "no 'raster', 'descending', 'persistent' or 'cluster'"
+            raise OperatorError(
+                f"only blocks of one warp are packed, [{WARP}, 1, 1], expected no 'raster', "
+                "'descending', 'persistent' or 'cluster'"
             )
 
     def _verify_domain(self) -> None:
@@ -403,15 +397,13 @@ class KernelOp(HoldsLengths):
         verify_condition(self, domain.data, shape, len(self.held_lengths))
         if self.forloop_range is None or self.persistent_blocks is not None:
             needed = "a 'forloop'" if self.forloop_range is None else "no 'persistent'"
-            raise VerifyException(
-                f"{op_label(self)}: which iterations a block runs depends on it, expected {needed}"
-            )
+            raise OperatorError(f"which iterations a block runs depends on it, expected {needed}")
 
     def _verify_cuts(self) -> None:
         if self.cut is not None and len(extents_of(self.cut)) % 3:
-            raise VerifyException(
-                f"{op_label(self)}: cut {list(extents_of(self.cut))} must be an axis, an argument "
-                "and a number of elements, perhaps several times"
+            raise OperatorError(
+                f"cut {list(extents_of(self.cut))} must be an axis, an argument and a number of "
+                "elements, perhaps several times"
             )
         for cut in self.cuts:
             is_known = 0 <= cut.argument < self.input_count and (
@@ -419,9 +411,9 @@ class KernelOp(HoldsLengths):
                 or cut.argument in [each.argument for each in self.held_lengths]
             )
             if not 0 <= cut.axis < 3 or cut.step < 1 or not is_known:
-                raise VerifyException(
-                    f"{op_label(self)}: cut {list(cut)} must be an axis from 0 to 2, an input of "
-                    "type index or one that holds a length, and the elements of a block, at least 1"
+                raise OperatorError(
+                    f"cut {list(cut)} must be an axis from 0 to 2, an input of type index or one "
+                    "that holds a length, and the elements of a block, at least 1"
                 )
 
     def _verify_persistence(self) -> None:
@@ -429,16 +421,14 @@ class KernelOp(HoldsLengths):
         if blocks is None:
             return
         if not 0 < blocks < math.prod(self.grid_dim):
-            raise VerifyException(
-                f"{op_label(self)}: persistent {blocks} must be from 1 to less than the "
-                f"{math.prod(self.grid_dim)} blocks of the grid"
+            raise OperatorError(
+                f"persistent {blocks} must be from 1 to less than the {math.prod(self.grid_dim)} "
+                "blocks of the grid"
             )
         # By name, as roles know kernels.
         roles = [op for op in self.body.block.ops if op.name == "sched.role"]
         if not roles:
-            raise VerifyException(
-                f"{op_label(self)}: persistent {blocks} says how roles go on, and there are none"
-            )
+            raise OperatorError(f"persistent {blocks} says how roles go on, and there are none")
         for op in self.body.block.ops:
             if op.regions and op not in roles:
                 raise VerifyException(

@@ -24,7 +24,7 @@ from xdsl.traits import Pure, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.constant import CONSTANT, is_constant
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.kn.overlap import CanJoin
 from mugraph.dialects.kn.workspace import WorkspaceOp
@@ -92,17 +92,16 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                 or element_type_of(value.type) != element_type_of(parameter.type)
                 or layout_of(value.type) not in (None, layout_of(parameter.type))
             ):
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(value)} has type {value.type}, but parameter "
-                    f"{parameter.index} of {op_label(kernel)} is {parameter.type}"
+                raise OperatorError(
+                    f"{value_label(value)} has type {value.type}, but parameter {parameter.index} "
+                    f"of {op_label(kernel)} is {parameter.type}"
                 )
         for index in kernel.constant_inputs:
             argument = self.arguments[index]
             if not is_constant(argument):
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(argument)} may change, but {op_label(kernel)} "
-                    f"loads its input {index} as one that is constant; mark the function's "
-                    f"argument with {CONSTANT}"
+                raise OperatorError(
+                    f"{value_label(argument)} may change, but {op_label(kernel)} loads its input "
+                    f"{index} as one that is constant; mark the function's argument with {CONSTANT}"
                 )
 
     def joins(self) -> Hashable | None:

@@ -21,7 +21,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import number_or
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.indirect import CutsRows, row_strides, verify_numbers
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
@@ -243,30 +243,30 @@ class LocalTileOp(CutsRows):
                 )
         numbers = numbers_of(self.known)
         if len(numbers) % 2 or any(not 0 <= dim < len(self.tensor_shape) for dim in numbers[::2]):
-            raise VerifyException(
-                f"{op_label(self)}: known {list(numbers)} must be a dimension and how many "
-                "elements exist along it, perhaps several times"
+            raise OperatorError(
+                f"known {list(numbers)} must be a dimension and how many elements exist along it, "
+                "perhaps several times"
             )
         dims = () if self.ended is None else extents_of(self.ended)
         rank = len(self.tensor_shape)
         if len(dims) != len(self.ends) or any(not 0 <= dim < rank for dim in dims):
-            raise VerifyException(
-                f"{op_label(self)}: 'ending' has {len(self.ends)} values along {list(dims)}; "
-                f"expected a dimension from 0 to {rank - 1} for each"
+            raise OperatorError(
+                f"'ending' has {len(self.ends)} values along {list(dims)}; expected a dimension "
+                f"from 0 to {rank - 1} for each"
             )
         self._verify_held_ends()
         self.verify_windows()
         self.slicing().tile_shape("map")
         strides = self.tile_strides()
         if strides_of(resolved_layout_of(self.result)) != strides:
-            raise VerifyException(
-                f"{op_label(self)}: a tile is a view and keeps the tensor's strides {strides}, "
-                f"not {strides_of(resolved_layout_of(self.result))}"
+            raise OperatorError(
+                f"a tile is a view and keeps the tensor's strides {strides}, not "
+                f"{strides_of(resolved_layout_of(self.result))}"
             )
         if (uneven := self.uneven_numbers(self.bounds())) is not None:
-            raise VerifyException(
-                f"{op_label(self)}: some tiles have fewer numbers of rows along dimension "
-                f"{uneven} than others; cut the numbers evenly"
+            raise OperatorError(
+                f"some tiles have fewer numbers of rows along dimension {uneven} than others; cut "
+                "the numbers evenly"
             )
 
     def _verify_held_ends(self) -> None:
@@ -276,8 +276,8 @@ class LocalTileOp(CutsRows):
                 continue
             length = held.get(end.index) if isinstance(end, BlockArgument) else None
             if length is None or length.largest > self.tensor_shape[dim]:
-                raise VerifyException(
-                    f"{op_label(self)}: dimension {dim} ends at {value_label(end)}; expected an "
-                    "argument that the kernel lists in 'lengths', of at most the dimension's "
+                raise OperatorError(
+                    f"dimension {dim} ends at {value_label(end)}; expected an argument that the "
+                    "kernel lists in 'lengths', of at most the dimension's "
                     f"{self.tensor_shape[dim]} elements"
                 )

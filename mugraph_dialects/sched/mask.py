@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number, ThenEpilogue
 from mugraph.dialects.cute.thread_values import BoolArray
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.linear_forms import (
     LinearForm,
@@ -120,9 +120,8 @@ class MaskOp(DealtOutOp):
         """Checks extents, the partition, and what is said of the elements that exist."""
         shape = shape_of(self.source.type)
         if shape_of(self.destination.type) != shape:
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape)}, destination "
-                f"{dims(shape_of(self.destination.type))}"
+            raise OperatorError(
+                f"source has {dims(shape)}, destination {dims(shape_of(self.destination.type))}"
             )
         error = ragged_error(self.ragged, shape, enclosing_kernel(self).grid_dim)
         if error is not None:
@@ -133,7 +132,7 @@ class MaskOp(DealtOutOp):
         found = distribution_of([self.source], self.destination, self.partition)
         if found is None or self.partition not in (None, found):
             expected = "by <threads, vector, order>" if found is None else "no 'by'"
-            raise VerifyException(f"{op_label(self)}: expected {expected} for these operands")
+            raise OperatorError(f"expected {expected} for these operands")
         verify_distribution(self, found, self.destination)
 
     def exists(self, block: Sequence[int], iteration: int) -> BoolArray:

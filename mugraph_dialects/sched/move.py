@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.partition import LinearPartition
@@ -27,8 +27,7 @@ from mugraph.dialects.sched.mappings import (
     vector_stream,
     with_offset,
 )
-from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.structure import verify_partition
+from mugraph.dialects.sched.role import enclosing_threads, verify_partition
 from mugraph.dialects.sched.types import LinearPartitionAttr, SharedType
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -123,9 +122,9 @@ class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             at < 0 or at + extent > limit
             for at, extent, limit in zip(start, part, whole, strict=True)
         ):
-            raise VerifyException(
-                f"{op_label(self)}: neither of {dims(source)} and {dims(destination)} lies in the "
-                f"other one, starting at {list(start)}"
+            raise OperatorError(
+                f"neither of {dims(source)} and {dims(destination)} lies in the other one, "
+                f"starting at {list(start)}"
             )
         if element_type_of(self.source.type) != element_type_of(self.destination.type):
             raise VerifyException(

@@ -16,7 +16,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.abstract import Abstract
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.channel import ChannelOp
 from mugraph.dialects.sched.kernel import enclosing_kernel
@@ -83,7 +83,7 @@ class OrderBarrierOp(KeepsMbarriers):
         kernel = self.verify_in_body()
         roles = self.roles()
         if not roles:
-            raise VerifyException(f"{op_label(self)}: no role of the kernel has a 'ping_pong'")
+            raise OperatorError("no role of the kernel has a 'ping_pong'")
         of_rings = {
             value
             for op in kernel.body.block.ops

@@ -9,7 +9,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, prop_def
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThroughFunctions
 from mugraph.dialects.cute import Layout
@@ -24,7 +23,7 @@ from mugraph.dialects.cute.atoms import (
 )
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import element_type_name, verify_factors
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
@@ -45,7 +44,6 @@ from mugraph.dialects.tensor_types import (
     AnyLayout,
     dims,
     element_type_of,
-    op_label,
     resolved_layout_of,
     shape_of,
     strides_of,
@@ -205,9 +203,7 @@ class MmaOp(
         has_sums = self.parts > 1 and not self.is_sliced
         self._verify_extents(held[1:] if has_sums else held, expected)
         if not isinstance(accumulator, TileType) or accumulator.tiled_mma is None:
-            raise VerifyException(
-                f"{op_label(self)}: the accumulator must be a fragment with a #cute.tiled_mma"
-            )
+            raise OperatorError("the accumulator must be a fragment with a #cute.tiled_mma")
         self._verify_instruction(accumulator, accumulator.tiled_mma)
         self._verify_lhs(accumulator)
 
@@ -219,25 +215,20 @@ class MmaOp(
         atom = mma_atom(mma.atom)
         depth = lhs.get_shape()[-1]
         if lhs.layout != mma or mma.thr_layout[1:] != (1, 1):
-            raise VerifyException(
-                f"{op_label(self)}: its left operand is {lhs.layout}; expected {mma} as the "
-                "accumulator, and all warps along m"
+            raise OperatorError(
+                f"its left operand is {lhs.layout}; expected {mma} as the accumulator, and all "
+                "warps along m"
             )
         if not accumulator_is_operand(atom, atom) or depth % atom.shape_mnk[2]:
-            raise VerifyException(
-                f"{op_label(self)}: accumulators of {depth} columns are not operand A of "
-                f"{atom.name} thread by thread"
+            raise OperatorError(
+                f"accumulators of {depth} columns are not operand A of {atom.name} thread by thread"
             )
         if self.at is not None or self.lhs_start is not None or self.ldmatrix[0]:
-            raise VerifyException(
-                f"{op_label(self)}: a left operand in registers is whole, and no ldmatrix loads it"
-            )
+            raise OperatorError("a left operand in registers is whole, and no ldmatrix loads it")
 
     def _verify_extents(self, held: Sequence[int], product: Sequence[int]) -> None:
         if self.at is None and tuple(held) != tuple(product):
-            raise VerifyException(
-                f"{op_label(self)}: the accumulator has {dims(held)}, expected {dims(product)}"
-            )
+            raise OperatorError(f"the accumulator has {dims(held)}, expected {dims(product)}")
         verify_part(self, held, self.start, product, "the product")
 
     def _verify_instruction(self, accumulator: TileType, mma: TiledMmaAttr) -> None:
@@ -245,10 +236,9 @@ class MmaOp(
         if self.through is None:
             verify_factors(self, self.lhs, self.rhs, "sched.map identity")
         elif self.ldmatrix[1] or self.through.data.accumulates:
-            raise VerifyException(
-                f"{op_label(self)}: elements that functions are applied to are loaded one by one, "
-                "and not added to anything; write 'ldmatrix [..., false]', and 'through' without "
-                "'accum'"
+            raise OperatorError(
+                "elements that functions are applied to are loaded one by one, and not added to "
+                "anything; write 'ldmatrix [..., false]', and 'through' without 'accum'"
             )
         types = (
             element_type_name(element_type_of(self.lhs.type)),
@@ -258,23 +248,23 @@ class MmaOp(
         taken = (*of_warps, *chain(*map(swapped_atoms, of_warps)), scalar_atom(types[0]))
         atom = mma_atom(mma.atom)
         if atom.name in PRODUCT_ATOMS and atom not in taken:
-            raise VerifyException(
-                f"{op_label(self)}: {atom.name} does not multiply "
-                f"{element_type_of(self.lhs.type)}; use {' or '.join(one.name for one in taken)}"
+            raise OperatorError(
+                f"{atom.name} does not multiply {element_type_of(self.lhs.type)}; use "
+                f"{' or '.join(one.name for one in taken)}"
             )
         summed = element_type_name(accumulator.element_type)
         if summed != atom.c_type:
-            raise VerifyException(
-                f"{op_label(self)}: {atom.name} adds up in {atom.c_type}, the accumulator holds "
+            raise OperatorError(
+                f"{atom.name} adds up in {atom.c_type}, the accumulator holds "
                 f"{accumulator.element_type}"
             )
         operands = zip((self.lhs, self.rhs), types, self.ldmatrix, strict=True)
         for value, element, uses_ldmatrix in operands:
             by_lanes = atom.is_scalar or atom.reads_runs or (atom.reads_lines and value is self.rhs)
             if uses_ldmatrix and (by_lanes or not loads_as_stored(atom, element)):
-                raise VerifyException(
-                    f"{op_label(self)}: ldmatrix cannot load {value_label(value)}, whose elements "
-                    f"{atom.name} takes only after a conversion"
+                raise OperatorError(
+                    f"ldmatrix cannot load {value_label(value)}, whose elements {atom.name} takes "
+                    "only after a conversion"
                 )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:

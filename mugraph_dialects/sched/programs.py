@@ -176,16 +176,3 @@ def persistent_programs(ops: Iterable[Operation]) -> list[PersistentProgram]:
         elif not isinstance(op, SharesMemory):
             goes_on = False
     return [PersistentProgram.of(found) for found in programs]
-
-
-__all__ = [
-    "COUNTER_BYTES",
-    "PROGRAM",
-    "TASK",
-    "Blocks",
-    "PersistentProgram",
-    "Task",
-    "is_task",
-    "persistent_programs",
-    "threads_of",
-]

@@ -15,14 +15,13 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
 )
-from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mugraph.dialects.accessors import number_of, number_or
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.partition import LinearPartition
@@ -44,7 +43,7 @@ from mugraph.dialects.sched.distribution import (
     is_held_alike,
 )
 from mugraph.dialects.sched.mappings import MappingError, iteration_layout
-from mugraph.dialects.sched.structure import verify_partition
+from mugraph.dialects.sched.role import verify_partition
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import (
     DealtBy,
@@ -58,7 +57,6 @@ from mugraph.dialects.tb.reduction import Groups, contiguous_groups, strided_gro
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     dims,
-    op_label,
     resolved_layout_of,
     shape_of,
     value_label,
@@ -259,9 +257,8 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             source[other] == reduced[other] for other in range(len(source)) if other != dim
         )
         if not same or not reduced[dim] or source[dim] % reduced[dim]:
-            raise VerifyException(
-                f"{op_label(self)}: {dims(source)} does not reduce to {dims(result)} along "
-                f"dimension {dim}"
+            raise OperatorError(
+                f"{dims(source)} does not reduce to {dims(result)} along dimension {dim}"
             )
         if self.drops_dim:
             self._verify_sum_of_parts()
@@ -273,55 +270,50 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             self._verify_registers(self.destination.type)
             return
         if self.partition is None or self.lanes is None:
-            raise VerifyException(
-                f"{op_label(self)}: results in memory are dealt out; expected 'lanes <n> by "
-                "<threads, vector, order>'"
+            raise OperatorError(
+                "results in memory are dealt out; expected 'lanes <n> by <threads, vector, order>'"
             )
         verify_partition(self, self.partition.data, self.destination)
         if any(isinstance(value.type, TileType) for value in self.operands):
-            raise VerifyException(
-                f"{op_label(self)}: a fragment is reduced to a slice of it, or by "
-                "in 'parts'; results in memory are those of a buffer"
+            raise OperatorError(
+                "a fragment is reduced to a slice of it, or by in 'parts'; results in memory are "
+                "those of a buffer"
             )
         if self.lane_count not in (1, 2, 4, 8, 16, 32):
-            raise VerifyException(
-                f"{op_label(self)}: {self.lane_count} lanes cannot share a sum; expected a power "
-                "of two up to 32"
+            raise OperatorError(
+                f"{self.lane_count} lanes cannot share a sum; expected a power of two up to 32"
             )
 
     def _verify_difference(self) -> None:
         if self.difference is None:
             return
         if self.combination is not Combiner.MAX or not epilogue_of(self).accumulates:
-            raise VerifyException(
-                f"{op_label(self)}: a difference is that of a running maximum; expected "
-                "'combine max' and 'then [accum]'"
+            raise OperatorError(
+                "a difference is that of a running maximum; expected 'combine max' and 'then "
+                "[accum]'"
             )
         own, expected = shape_of(self.difference.type), shape_of(self.destination.type)
         if own != expected:
-            raise VerifyException(
-                f"{op_label(self)}: the difference has {dims(own)}, expected {dims(expected)} as "
-                "the destination"
+            raise OperatorError(
+                f"the difference has {dims(own)}, expected {dims(expected)} as the destination"
             )
 
     def _verify_sum_of_parts(self) -> None:
         """Checks sums of what lies along a dimension that they do not have."""
         if self.combination is not Combiner.SUM or self.lanes or self.parts:
-            raise VerifyException(
-                f"{op_label(self)}: results without dimension {self.reduced_dim} are sums, each "
-                "thread's its own; leave out 'combine', 'lanes' and 'parts'"
+            raise OperatorError(
+                f"results without dimension {self.reduced_dim} are sums, each thread's its own; "
+                "leave out 'combine', 'lanes' and 'parts'"
             )
         if not isinstance(self.source.type, SharedType):
-            raise VerifyException(f"{op_label(self)}: what is added must be in shared memory")
+            raise OperatorError("what is added must be in shared memory")
         if isinstance(self.destination.type, TileType) and self.partition is not None:
-            raise VerifyException(
-                f"{op_label(self)}: the fragment says which thread adds what; leave out 'by'"
-            )
+            raise OperatorError("the fragment says which thread adds what; leave out 'by'")
         partition = self.distribution
         if not isinstance(partition, LinearPartitionAttr):
-            raise VerifyException(
-                f"{op_label(self)}: results are dealt out as {partition}; expected 'by <threads, "
-                "vector, order>' or a fragment that is held so"
+            raise OperatorError(
+                f"results are dealt out as {partition}; expected 'by <threads, vector, order>' or "
+                "a fragment that is held so"
             )
         verify_partition(self, partition.data, self.destination)
 
@@ -329,74 +321,64 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         """Checks what each warp writes of the rows of a fragment."""
         source, rows = self.source.type, self.rows
         if not isinstance(source, TileType) or not isinstance(self.destination.type, SharedType):
-            raise VerifyException(
-                f"{op_label(self)}: warps leave parts of a fragment's rows in shared memory"
-            )
+            raise OperatorError("warps leave parts of a fragment's rows in shared memory")
         if rows is None:
-            raise VerifyException(
-                f"{op_label(self)}: {source.layout} does not hold even rows along dimension "
-                f"{self.reduced_dim}"
+            raise OperatorError(
+                f"{source.layout} does not hold even rows along dimension {self.reduced_dim}"
             )
         if not rows.combines or rows.lanes < WARP:
-            raise VerifyException(
-                f"{op_label(self)}: {rows.lanes} threads share a row; expected whole warps"
-            )
+            raise OperatorError(f"{rows.lanes} threads share a row; expected whole warps")
         if self.part_count != rows.warps or shape_of(self.destination.type)[self.reduced_dim] % (
             rows.warps
         ):
-            raise VerifyException(
-                f"{op_label(self)}: {rows.warps} warps share a row, expected 'parts {rows.warps}' "
-                f"and as many elements for each along dimension {self.reduced_dim}"
+            raise OperatorError(
+                f"{rows.warps} warps share a row, expected 'parts {rows.warps}' and as many "
+                f"elements for each along dimension {self.reduced_dim}"
             )
         if epilogue_of(self) or self.lanes or self.partition:
-            raise VerifyException(
-                f"{op_label(self)}: the fragment says which warps share a row; leave out 'lanes', "
-                "'by' and 'then'"
+            raise OperatorError(
+                "the fragment says which warps share a row; leave out 'lanes', 'by' and 'then'"
             )
 
     def _verify_registers(self, result: TileType) -> None:
         """Checks a reduction whose results are a slice of a fragment."""
         held = result.slice
         if held is None or held.dim.data != self.reduced_dim:
-            raise VerifyException(
-                f"{op_label(self)}: the destination is {result.layout}, expected a slice along "
-                f"dimension {self.reduced_dim}"
+            raise OperatorError(
+                f"the destination is {result.layout}, expected a slice along dimension "
+                f"{self.reduced_dim}"
             )
         if self.lanes is not None or self.partition is not None:
-            raise VerifyException(
-                f"{op_label(self)}: the fragment says which threads share a result; leave out "
-                "'lanes' and 'by'"
+            raise OperatorError(
+                "the fragment says which threads share a result; leave out 'lanes' and 'by'"
             )
         other = self.difference
         if other is not None and (
             not isinstance(other.type, TileType) or not is_held_alike(other.type.layout, held)
         ):
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(other)} must be a fragment that is held as "
-                f"{held}, as the destination"
+            raise OperatorError(
+                f"{value_label(other)} must be a fragment that is held as {held}, as the "
+                "destination"
             )
         if self.grouping.data is not Grouping.CONTIGUOUS:
-            raise VerifyException(f"{op_label(self)}: a row of a fragment is contiguous")
+            raise OperatorError("a row of a fragment is contiguous")
         source = self.source.type
         if not isinstance(source, TileType):
             if result.rows is None:
-                raise VerifyException(
-                    f"{op_label(self)}: what threads read from memory is reduced to rows of a "
-                    f"#sched.linear, not of {held.parent}"
+                raise OperatorError(
+                    "what threads read from memory is reduced to rows of a #sched.linear, not of "
+                    f"{held.parent}"
                 )
             return
         if is_held_alike(source.layout, held):
             if source.arrangement is None or source.get_shape()[-1] == 1 or self.is_partial:
-                raise VerifyException(
-                    f"{op_label(self)}: nothing is left to combine of {dims(source.get_shape())}"
-                )
+                raise OperatorError(f"nothing is left to combine of {dims(source.get_shape())}")
             return
         if not is_held_alike(source.layout, held.parent) or (
             held.get_shape() not in ((), source.get_shape())
         ):
-            raise VerifyException(
-                f"{op_label(self)}: the source is held as {source.layout}, the results are rows of "
-                f"{held.parent}"
+            raise OperatorError(
+                f"the source is held as {source.layout}, the results are rows of {held.parent}"
             )
         self._verify_lanes(source, result)
 
@@ -404,14 +386,14 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
         """Checks that what shares a row is a warp at most, and has all of it."""
         rows, mma = result.rows, source.tiled_mma
         if rows is not None and (not rows.combines or rows.lanes > WARP):
-            raise VerifyException(
-                f"{op_label(self)}: {rows.lanes} threads share a row, expected a power of two up "
-                "to 32; rows of whole warps are reduced in 'parts' first"
+            raise OperatorError(
+                f"{rows.lanes} threads share a row, expected a power of two up to 32; rows of "
+                "whole warps are reduced in 'parts' first"
             )
         if mma is not None and source.get_shape()[-1] % mma_atom(mma.atom).shape_mnk[1]:
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(self.source)} has {source.get_shape()[-1]} "
-                f"columns over {mma}; a row must fill its instructions"
+            raise OperatorError(
+                f"{value_label(self.source)} has {source.get_shape()[-1]} columns over {mma}; a "
+                "row must fill its instructions"
             )
 
     @property

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import is_given, number_if_given, number_of
 from mugraph.dialects.ancestors import enclosing
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.kernel import (
     MAX_REGISTERS,
@@ -141,20 +141,16 @@ class RoleOp(IRDLOperation):
                 "other way round"
             )
         if self.warp_count < 1:
-            raise VerifyException(
-                f"{op_label(self)}: a role takes at least 1 warp, not {self.warp_count}"
-            )
+            raise OperatorError(f"a role takes at least 1 warp, not {self.warp_count}")
         siblings = roles_of(kernel)
         wanted = sum(op.warp_count for op in siblings)
         if wanted * WARP > kernel.threads:
-            raise VerifyException(
-                f"{op_label(self)}: the roles of the kernel take {wanted} warps, its block has "
+            raise OperatorError(
+                f"the roles of the kernel take {wanted} warps, its block has "
                 f"{kernel.threads // WARP}"
             )
         if len(siblings) > MAX_ROLES:
-            raise VerifyException(
-                f"{op_label(self)}: a block has at most {MAX_ROLES} roles, not {len(siblings)}"
-            )
+            raise OperatorError(f"a block has at most {MAX_ROLES} roles, not {len(siblings)}")
         self._verify_ping_pong(kernel)
         self._verify_registers()
 
@@ -188,24 +184,23 @@ class RoleOp(IRDLOperation):
             return
         registers = self.registers_or(0)
         if not MIN_REGISTERS <= registers <= MAX_REGISTERS or registers % REGISTER_STEP:
-            raise VerifyException(
-                f"{op_label(self)}: registers {registers} must be a multiple of {REGISTER_STEP} "
-                f"from {MIN_REGISTERS} to {MAX_REGISTERS}"
+            raise OperatorError(
+                f"registers {registers} must be a multiple of {REGISTER_STEP} from {MIN_REGISTERS} "
+                f"to {MAX_REGISTERS}"
             )
         first = self.first_thread // WARP
         if first % WARPGROUP or self.warp_count % WARPGROUP:
-            raise VerifyException(
-                f"{op_label(self)}: only whole warpgroups change their registers, {WARPGROUP} "
-                f"warps from a multiple of {WARPGROUP} on; the role has {self.warp_count} from "
-                f"warp {first} on"
+            raise OperatorError(
+                f"only whole warpgroups change their registers, {WARPGROUP} warps from a multiple "
+                f"of {WARPGROUP} on; the role has {self.warp_count} from warp {first} on"
             )
         kernel = enclosing_kernel(self)
         start = kernel.registers_at_start
         taken = sum(role.warp_count * WARP * role.registers_or(start) for role in roles_of(kernel))
         if taken > kernel.threads * start:
-            raise VerifyException(
-                f"{op_label(self)}: the roles of the kernel take {taken} registers; its block of "
-                f"{kernel.threads} threads starts with {start} each, {kernel.threads * start}"
+            raise OperatorError(
+                f"the roles of the kernel take {taken} registers; its block of {kernel.threads} "
+                f"threads starts with {start} each, {kernel.threads * start}"
             )
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of
@@ -36,7 +35,7 @@ from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import matrix_access
-from mugraph.dialects.tensor_types import AnyLayout, dims, op_label, resolved_layout_of, shape_of
+from mugraph.dialects.tensor_types import AnyLayout, dims, resolved_layout_of, shape_of
 
 
 @irdl_op_definition
@@ -145,9 +144,9 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
             or not isinstance(fragment, TileType)
             or fragment.arrangement is None
         ):
-            raise VerifyException(
-                f"{op_label(self)}: only the fragment of a product, or of its rows, is written to "
-                "device memory so, and never added to it"
+            raise OperatorError(
+                "only the fragment of a product, or of its rows, is written to device memory so, "
+                "and never added to it"
             )
         source, destination = self.operands
         part, whole = shape_of(source.type), shape_of(destination.type)
@@ -156,15 +155,11 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
             return
         if self.at is None:
             if part != whole:
-                raise VerifyException(
-                    f"{op_label(self)}: source has {dims(part)}, destination {dims(whole)}"
-                )
+                raise OperatorError(f"source has {dims(part)}, destination {dims(whole)}")
             return
         verify_part(self, part, self.start, whole, "the destination")
         if isinstance(source.type, TileType) and source.type.tiled_mma is None:
-            raise VerifyException(
-                f"{op_label(self)}: only the fragment of a product can be a part of a buffer"
-            )
+            raise OperatorError("only the fragment of a product can be a part of a buffer")
 
     def _verify_columns(self, whole: Sequence[int], part: Sequence[int]) -> None:
         """Checks that the buffer has columns that threads hold side by side."""
@@ -172,14 +167,13 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
         verify_part(self, part, start, whole, "the fragment", "the destination")
         is_part = self.written is not None and part[:-1] == whole[:-1]
         if not is_part or start[-1] % part[-1] or any(start[:-1]) or self.at is not None:
-            raise VerifyException(
-                f"{op_label(self)}: a part of a fragment is the columns of a product of warp "
-                "groups, from a multiple of their number on, written to a buffer of their own"
+            raise OperatorError(
+                "a part of a fragment is the columns of a product of warp groups, from a multiple "
+                "of their number on, written to a buffer of their own"
             )
         if not isinstance(self.destination.type, SharedType) or epilogue_of(self).accumulates:
-            raise VerifyException(
-                f"{op_label(self)}: a part of a fragment is written to shared memory, and never "
-                "added to it"
+            raise OperatorError(
+                "a part of a fragment is written to shared memory, and never added to it"
             )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:

@@ -31,13 +31,13 @@ from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.assembly import TripCount
 from mugraph.dialects.bulk import stage_alignment
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.sched.kernel import (
     KernelOp,
     enclosing_kernel,
     with_regions,
 )
-from mugraph.dialects.sched.role import RoleOp, roles_of, verify_partition
+from mugraph.dialects.sched.role import RoleOp, roles_of
 from mugraph.dialects.sched.tile_values import (
     CarriesTiles,
     TiedTiles,
@@ -185,16 +185,14 @@ class ForloopOp(CarriesTiles):
     def verify_(self) -> None:
         """Checks the count of iterations."""
         if (self.range is None) == (self.bound is None):
-            raise VerifyException(
-                f"{op_label(self)}: expected a 'range' or a 'bound', which say how often it runs"
-            )
+            raise OperatorError("expected a 'range' or a 'bound', which say how often it runs")
         kernel, count = enclosing_kernel(self), self.trip_count
         if self.step is not None and (
             isinstance(count, SSAValue) or self.is_peeled or count % max(self.step_of, 1)
         ):
-            raise VerifyException(
-                f"{op_label(self)}: its body does {self.step_of} iterations, which must divide "
-                "their number; this must be written, and no first one be peeled"
+            raise OperatorError(
+                f"its body does {self.step_of} iterations, which must divide their number; this "
+                "must be written, and no first one be peeled"
             )
         if any(loop.trip_count != count for loop in loops_of(kernel)):
             often = value_label(count) if isinstance(count, SSAValue) else count
@@ -208,9 +206,9 @@ class ForloopOp(CarriesTiles):
                     "filled ahead for a known number of iterations; write 'sched.forloop <n>'"
                 )
             if self.is_peeled:
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(count)} may be 0, so the first iteration "
-                    "cannot be peeled; leave out 'peeled'"
+                raise OperatorError(
+                    f"{value_label(count)} may be 0, so the first iteration cannot be peeled; "
+                    "leave out 'peeled'"
                 )
             return
         if count < 1:
@@ -352,12 +350,10 @@ class AllocOp(IRDLOperation):
     def verify_(self) -> None:
         """Checks stages and the offset's alignment."""
         if self.stage_count < 1:
-            raise VerifyException(f"{op_label(self)}: stages must be at least 1")
+            raise OperatorError("stages must be at least 1")
         offset = self.byte_offset
         if offset is not None and (offset < 0 or offset % 16):
-            raise VerifyException(
-                f"{op_label(self)}: offset {offset} must be a multiple of 16 bytes"
-            )
+            raise OperatorError(f"offset {offset} must be a multiple of 16 bytes")
         smem = enclosing_kernel(self).smem_bytes
         if offset is not None and smem is not None and offset + self.total_bytes() > smem:
             raise VerifyException(
@@ -385,23 +381,3 @@ class EmptyOp(IRDLOperation):
     def registers_per_thread(self) -> int:
         """The registers of each thread that the fragment takes."""
         return self.result.type.registers_per_thread()
-
-
-__all__ = [
-    "AllocOp",
-    "EmptyOp",
-    "EpilogueOp",
-    "ForloopOp",
-    "KernelOp",
-    "PhaseOp",
-    "PrologueOp",
-    "computing_block",
-    "enclosing_kernel",
-    "enclosing_loop",
-    "loop_iterations",
-    "loops_of",
-    "most_iterations",
-    "runs_once",
-    "verify_fixed_iteration",
-    "verify_partition",
-]

@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.copies import ASYNC_BYTES
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
@@ -40,13 +40,13 @@ from mugraph.dialects.sched.mappings import (
     following_vectors,
     iteration_layout,
 )
+from mugraph.dialects.sched.role import verify_partition
 from mugraph.dialects.sched.structure import (
     AllocOp,
     PrologueOp,
     enclosing_kernel,
     enclosing_loop,
     verify_fixed_iteration,
-    verify_partition,
 )
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import (
@@ -224,16 +224,16 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
                 f"of its elements lie outside of the tensor; say 'within {wanted}'"
             )
         if list(checked) != wanted:
-            raise VerifyException(
-                f"{op_label(self)}: 'within {list(checked)}' must name the dimensions along which "
-                f"the tile is ragged, {wanted or 'none'}, in order"
+            raise OperatorError(
+                f"'within {list(checked)}' must name the dimensions along which the tile is "
+                f"ragged, {wanted or 'none'}, in order"
             )
 
     def verify_(self) -> None:
         """Checks spaces, extents, threads, vector width, and where ahead/iteration may stand."""
         if shape_of(self.source.type) != shape_of(self.destination.type):
-            raise VerifyException(
-                f"{op_label(self)}: source has {dims(shape_of(self.source.type))}, destination "
+            raise OperatorError(
+                f"source has {dims(shape_of(self.source.type))}, destination "
                 f"{dims(shape_of(self.destination.type))}"
             )
         if not crosses_device_memory(self.source, self.destination):
@@ -257,23 +257,19 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         ]
         width = self.partition.data.vector * sizes[-1]
         if width > VECTOR_BYTES:
-            raise VerifyException(
-                f"{op_label(self)}: {width} bytes exceed a thread's widest access"
-            )
+            raise OperatorError(f"{width} bytes exceed a thread's widest access")
         if self.is_async:
             self._verify_async(width)
         owner = self.destination.owner
         if isinstance(owner, AllocOp) and self.ahead_of >= owner.stage_count:
-            raise VerifyException(
-                f"{op_label(self)}: ahead {self.ahead_of} would overwrite a stage still in use; "
-                f"the buffer has {owner.stage_count} stages"
+            raise OperatorError(
+                f"ahead {self.ahead_of} would overwrite a stage still in use; the buffer has "
+                f"{owner.stage_count} stages"
             )
         if self.ahead is not None and enclosing_loop(self) is None:
-            raise VerifyException(f"{op_label(self)}: 'ahead' has a meaning only in the loop")
+            raise OperatorError("'ahead' has a meaning only in the loop")
         if self.iteration is not None and not isinstance(self.parent_op(), PrologueOp):
-            raise VerifyException(
-                f"{op_label(self)}: 'iteration' has a meaning only before the loop"
-            )
+            raise OperatorError("'iteration' has a meaning only before the loop")
         if self.fixed_iteration is not None:
             verify_fixed_iteration(self, self.fixed_iteration, enclosing_kernel(self))
 
@@ -309,14 +305,11 @@ class CopyOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     def _verify_async(self, width: int) -> None:
         if not isinstance(self.destination.type, SharedType):
-            raise VerifyException(f"{op_label(self)}: only copies to shared memory can be async")
+            raise OperatorError("only copies to shared memory can be async")
         if width not in ASYNC_BYTES:
-            raise VerifyException(
-                f"{op_label(self)}: cp.async moves 4, 8 or 16 bytes, not {width}; copy "
-                "synchronously"
-            )
+            raise OperatorError(f"cp.async moves 4, 8 or 16 bytes, not {width}; copy synchronously")
         if element_type_of(self.source.type) != element_type_of(self.destination.type):
-            raise VerifyException(f"{op_label(self)}: an async copy cannot convert elements")
+            raise OperatorError("an async copy cannot convert elements")
 
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source."""

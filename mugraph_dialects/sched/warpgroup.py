@@ -34,7 +34,7 @@ from mugraph.dialects.cute.matrix_descriptor import (
     MatrixDescriptor,
     matrix_descriptor,
 )
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import (
@@ -277,26 +277,24 @@ class WarpgroupMmaOp(
         held = shape_of(self.accumulator.type)
         held = (*held[:-1], held[-1] * len(self.accumulators))
         if depth != rhs_depth or held[-2:] != (rows, columns):
-            raise VerifyException(
-                f"{op_label(self)}: {dims(self.lhs_shape)} times "
-                f"{dims(shape_of(self.rhs.type))} does not give {dims(held)}"
+            raise OperatorError(
+                f"{dims(self.lhs_shape)} times {dims(shape_of(self.rhs.type))} does not give "
+                f"{dims(held)}"
             )
         groups_m, groups_n, groups_k = mma.thr_layout
         atom_m, atom_n, atom_k = atom.shape_mnk
         if groups_k != 1 or rows % (groups_m * atom_m) or columns % (groups_n * atom_n):
-            raise VerifyException(
-                f"{op_label(self)}: {mma} does not divide a product of {rows}x{columns}"
-            )
+            raise OperatorError(f"{mma} does not divide a product of {rows}x{columns}")
         if depth % atom_k:
-            raise VerifyException(f"{op_label(self)}: k is {depth}, not a multiple of {atom_k}")
+            raise OperatorError(f"k is {depth}, not a multiple of {atom_k}")
         types = (element_type_of(self.lhs.type), self.multiplied_type)
         for value, type_, element in zip(
             (self.lhs, self.rhs), types, (atom.a_type, atom.b_type), strict=True
         ):
             if element_type_name(type_) != element:
-                raise VerifyException(
-                    f"{op_label(self)}: {atom.name} multiplies {element}, {value_label(value)} "
-                    f"holds {element_type_of(value.type)}"
+                raise OperatorError(
+                    f"{atom.name} multiplies {element}, {value_label(value)} holds "
+                    f"{element_type_of(value.type)}"
                 )
         self._verify_registers(mma)
         self._verify_parts()
@@ -304,9 +302,8 @@ class WarpgroupMmaOp(
         self.descriptors()
         needed = groups_m * groups_n * atom.threads
         if needed > enclosing_threads(self):
-            raise VerifyException(
-                f"{op_label(self)}: {mma} takes {needed} threads, there are "
-                f"{enclosing_threads(self)}"
+            raise OperatorError(
+                f"{mma} takes {needed} threads, there are {enclosing_threads(self)}"
             )
 
     def _verify_accumulators(self) -> None:
@@ -318,24 +315,21 @@ class WarpgroupMmaOp(
         if len(self.accumulators) == 1:
             return
         if self.is_fresh:
-            raise VerifyException(f"{op_label(self)}: a fresh product has one accumulator")
+            raise OperatorError("a fresh product has one accumulator")
         if mma_atom(self.tiled_mma.atom).swaps_operands:
-            raise VerifyException(
-                f"{op_label(self)}: an instruction with swapped operands adds to one accumulator"
-            )
+            raise OperatorError("an instruction with swapped operands adds to one accumulator")
         first, second = self.accumulators
         length = mma_atom(self.tiled_mma.atom).shape_mnk[1]
         if first is second or first.type != second.type or self.lhs_in_registers:
-            raise VerifyException(
-                f"{op_label(self)}: two accumulators are different fragments of one type, and the "
-                "left matrix lies in shared memory"
+            raise OperatorError(
+                "two accumulators are different fragments of one type, and the left matrix lies in "
+                "shared memory"
             )
         columns = shape_of(first.type)[-1]
         if columns != length or 2 * length > MAX_GROUP_COLUMNS or self.tiled_mma.thr_layout[1] != 1:
-            raise VerifyException(
-                f"{op_label(self)}: one instruction of at most {MAX_GROUP_COLUMNS} columns writes "
-                f"two accumulators, with one group along n; each has {columns} columns of "
-                f"{self.tiled_mma}"
+            raise OperatorError(
+                f"one instruction of at most {MAX_GROUP_COLUMNS} columns writes two accumulators, "
+                f"with one group along n; each has {columns} columns of {self.tiled_mma}"
             )
 
     def furthest_behind(self, stages: int) -> int:
@@ -352,28 +346,26 @@ class WarpgroupMmaOp(
         self.verify_iteration(min(counts, default=1))
         loop = enclosing_loop(self)
         if self.ahead_of >= (1 if loop is None else loop.step_of):
-            raise VerifyException(
-                f"{op_label(self)}: ahead {self.ahead_of} names an iteration that is still to come"
-            )
+            raise OperatorError(f"ahead {self.ahead_of} names an iteration that is still to come")
 
     def _verify_parts(self) -> None:
         """Checks a right matrix that functions are applied to, and a left one of several."""
         in_registers = self.atom.b_space == "registers"
         if (self.through is not None) != in_registers:
-            raise VerifyException(
-                f"{op_label(self)}: {self.atom.name} takes its right matrix from "
+            raise OperatorError(
+                f"{self.atom.name} takes its right matrix from "
                 f"{'registers' if in_registers else 'shared memory'}; write 'through' with an "
                 "instruction of ..._SWAPPED_RS alone"
             )
         if self.through is not None and (self.through.data.accumulates or self.is_async):
-            raise VerifyException(
-                f"{op_label(self)}: what functions are applied to is not added to anything, and "
-                "its product is waited for; write 'through' without 'accum', and no 'async'"
+            raise OperatorError(
+                "what functions are applied to is not added to anything, and its product is waited "
+                "for; write 'through' without 'accum', and no 'async'"
             )
         verify_part(self, self.lhs_shape, self.start_of_lhs, shape_of(self.lhs.type), "its buffer")
         if self.lhs_offset * element_bytes_of(self.lhs.type) % pattern_bytes(max(SWIZZLE_SPANS)):
-            raise VerifyException(
-                f"{op_label(self)}: its left matrix starts {self.lhs_offset} elements behind "
+            raise OperatorError(
+                f"its left matrix starts {self.lhs_offset} elements behind "
                 f"{value_label(self.lhs)}, within a pattern of its swizzle"
             )
 
@@ -382,10 +374,9 @@ class WarpgroupMmaOp(
         atom = mma_atom(mma.atom)
         if self.lhs_in_registers != (atom.a_space == "registers"):
             where = "registers" if self.lhs_in_registers else "shared memory"
-            raise VerifyException(
-                f"{op_label(self)}: {value_label(self.lhs)} is in {where}, from which {atom.name} "
-                "does not take its left matrix; expected one of SM90_..._"
-                f"{'RS' if self.lhs_in_registers else 'SS'}"
+            raise OperatorError(
+                f"{value_label(self.lhs)} is in {where}, from which {atom.name} does not take its "
+                f"left matrix; expected one of SM90_..._{'RS' if self.lhs_in_registers else 'SS'}"
             )
         held = self.lhs.type
         if not isinstance(held, TileType):
@@ -400,9 +391,9 @@ class WarpgroupMmaOp(
             and accumulator_is_operand(atom, atom)
         )
         if groups[1:] != (1, 1) or not is_operand:
-            raise VerifyException(
-                f"{op_label(self)}: threads do not hold {value_label(self.lhs)} ({held}) as "
-                f"{groups[0]} groups along m of {atom.name} take it"
+            raise OperatorError(
+                f"threads do not hold {value_label(self.lhs)} ({held}) as {groups[0]} groups along "
+                f"m of {atom.name} take it"
             )
 
     def shared_accesses(self) -> Sequence[SharedAccess]:

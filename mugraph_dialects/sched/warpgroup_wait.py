@@ -9,10 +9,9 @@ from typing import ClassVar, NamedTuple
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import prop_def, var_operand_def
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import number_of
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import HasThreadAccesses, StageReference, ThreadAccess
 from mugraph.dialects.sched.kernel import enclosing_kernel
@@ -21,7 +20,6 @@ from mugraph.dialects.sched.structure import enclosing_loop, loop_iterations
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, registers_of, tile_types
 from mugraph.dialects.sched.types import TileType
 from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp
-from mugraph.dialects.tensor_types import op_label
 
 
 class Product(NamedTuple):
@@ -68,9 +66,7 @@ class WarpgroupWaitOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     def verify_(self) -> None:
         """Checks the number."""
         if self.pending_products < 0:
-            raise VerifyException(
-                f"{op_label(self)}: pending must not be negative, it is {self.pending_products}"
-            )
+            raise OperatorError(f"pending must not be negative, it is {self.pending_products}")
 
     def finished(self) -> list[Product]:
         """The products that it waits for and no wait before it did, once the loop is warm."""

@@ -23,7 +23,7 @@ from xdsl.traits import MemoryWriteEffect, NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import FromNumber
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.interfaces import CarriesState, HasLayoutConstraints, TileIndex
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -133,8 +133,8 @@ class CarryOp(AccumulatorOp, CarriesState):
         _ = self.carried
         for value in (self.input, self.result):
             if value.type != self.state.type:
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(value)} has type {value.type}, but the state "
+                raise OperatorError(
+                    f"{value_label(value)} has type {value.type}, but the state "
                     f"{value_label(self.state)} that it updates has {self.state.type}; insert a "
                     "'tb.cast', or choose another state"
                 )

@@ -20,7 +20,7 @@ from xdsl.irdl import operand_def, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import Fp32Number, ThenEpilogue
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_no_integers
 from mugraph.dialects.elementwise import Epilogue, epilogue_attribute
 from mugraph.dialects.interfaces import IndexKind, TileIndex
@@ -255,7 +255,7 @@ class MaskOp(ElementwiseOp):
             return
         verify_no_integers(self, [self.input, self.result], "tb.cast")
         if math.isnan(self.constant):
-            raise VerifyException(f"{op_label(self)}: NaN is no constant to mask with")
+            raise OperatorError("NaN is no constant to mask with")
         if self.extents is None or self.imap is None:
             raise VerifyException(
                 f"{op_label(self)} has a condition on places; say in which tensor: 'of' its "

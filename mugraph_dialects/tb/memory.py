@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.copies import TileCopy
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.indirect import (
     CutsRows,
@@ -320,16 +320,15 @@ class InputOp(CutsRows, MovesTile):
         self.verify_tile("imap")
         self._verify_loaded_ends()
         if self.through is not None and (uneven := self.uneven_numbers(self.bounds())) is not None:
-            raise VerifyException(
-                f"{op_label(self)}: dimension {uneven} of the tile counts rows that "
-                f"{value_label(self.through)} names, and some blocks or iterations have fewer; "
-                "choose a grid and a forloop that divide its extents"
+            raise OperatorError(
+                f"dimension {uneven} of the tile counts rows that {value_label(self.through)} "
+                "names, and some blocks or iterations have fewer; choose a grid and a forloop that "
+                "divide its extents"
             )
         if element_type_of(self.dtensor.type) != element_type_of(self.result.type):
-            raise VerifyException(
-                f"{op_label(self)}: the tile's element type "
-                f"{element_type_of(self.result.type)} differs from the tensor's "
-                f"{element_type_of(self.dtensor.type)}"
+            raise OperatorError(
+                f"the tile's element type {element_type_of(self.result.type)} differs from the "
+                f"tensor's {element_type_of(self.dtensor.type)}"
             )
 
     def _verify_loaded_ends(self) -> None:

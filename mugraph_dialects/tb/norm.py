@@ -12,9 +12,8 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.interfaces import (
     HasLayoutConstraints,
@@ -32,7 +31,7 @@ from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_a
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import expect_shape
 from mugraph.dialects.tb.types import STensorType
-from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import dims, shape_of, value_label
 
 
 @irdl_op_definition
@@ -80,10 +79,9 @@ class RmsNormOp(
         expect_shape(self, shape, self.result)
         factors = (*[1] * (len(shape) - 1), shape[-1])
         if self.weight is not None and shape_of(self.weight.type) != factors:
-            raise VerifyException(
-                f"{op_label(self)}: the weight {value_label(self.weight)} has "
-                f"{dims(shape_of(self.weight.type))}, expected {dims(factors)}: the extent that is "
-                "normalised over, and 1 elsewhere"
+            raise OperatorError(
+                f"the weight {value_label(self.weight)} has {dims(shape_of(self.weight.type))}, "
+                f"expected {dims(factors)}: the extent that is normalised over, and 1 elsewhere"
             )
         self.verify_epsilon()
         verify_no_integers(self, [*self.operands, self.result], "tb.cast")

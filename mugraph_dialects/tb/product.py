@@ -9,10 +9,9 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import ThenEpilogue
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_product_types
 from mugraph.dialects.interfaces import (
     HasEpilogue,
@@ -42,7 +41,6 @@ from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
     innermost_of,
-    op_label,
     shape_of,
     value_label,
 )
@@ -107,9 +105,9 @@ class MatmulOp(
         verify_epilogue(self, self.result)
         self.verify_precision(self.lhs)
         if self.sliced is not None and math.prod(expected[1:-2]) * (expected[0] > 1) != 1:
-            raise VerifyException(
-                f"{op_label(self)}: warps share pairs of matrices along the first of three or more "
-                f"dimensions; it has {dims(expected)}"
+            raise OperatorError(
+                "warps share pairs of matrices along the first of three or more dimensions; it has "
+                f"{dims(expected)}"
             )
 
     @property
@@ -186,8 +184,8 @@ class ConcatThenMatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses,
             try:
                 expected = matmul_shape(shape_of(lhs.type), shape_of(rhs.type))
             except ShapeError as error:
-                raise VerifyException(
-                    f"{op_label(self)}: {value_label(lhs)} times {value_label(rhs)}: {error}"
+                raise OperatorError(
+                    f"{value_label(lhs)} times {value_label(rhs)}: {error}"
                 ) from error
             expect_shape(self, expected, self.result)
             verify_product_types(self, lhs, rhs, self.result, "tb.cast")

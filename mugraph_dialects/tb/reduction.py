@@ -18,7 +18,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.assembly import FromNumber, ThenEpilogue
-from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
 from mugraph.dialects.interfaces import (
     HasEpilogue,
@@ -127,14 +127,14 @@ class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles
         if len(result) != len(shape) or any(
             result[dim] != shape[dim] for dim in range(len(shape)) if dim != self.reduced_dim
         ):
-            raise VerifyException(
-                f"{op_label(self)}: the result has {dims(result)}; it must equal the operand's "
-                f"{dims(shape)} but for dimension {self.reduced_dim}"
+            raise OperatorError(
+                f"the result has {dims(result)}; it must equal the operand's {dims(shape)} but for "
+                f"dimension {self.reduced_dim}"
             )
         if shape[self.reduced_dim] % result[self.reduced_dim]:
-            raise VerifyException(
-                f"{op_label(self)}: {shape[self.reduced_dim]} elements along dimension "
-                f"{self.reduced_dim} do not fall into {result[self.reduced_dim]} equal groups"
+            raise OperatorError(
+                f"{shape[self.reduced_dim]} elements along dimension {self.reduced_dim} do not "
+                f"fall into {result[self.reduced_dim]} equal groups"
             )
         verify_sum_types(self, self.input, self.result, "tb.cast")
         verify_epilogue(self, self.result)
@@ -178,8 +178,8 @@ class ReductionOp(AnyReductionOp):
         """As any reduction; the extent becomes 1."""
         super().verify_()
         if shape_of(self.result.type)[self.reduced_dim] != 1:
-            raise VerifyException(
-                f"{op_label(self)}: dimension {self.reduced_dim} of the result has extent "
+            raise OperatorError(
+                f"dimension {self.reduced_dim} of the result has extent "
                 f"{shape_of(self.result.type)[self.reduced_dim]}, expected 1; for groups use "
                 "tb.reduction_to_dimx_strided or tb.reduction_to_dimx_contiguous"
             )

@@ -181,10 +181,6 @@ class BoundedArray(ComponentArray):
         # An infinity stays one where the sign of the other factor is known.
         return self._with_infinities(result, other, lambda value, bound: np.abs(value) > bound)
 
-    def square(self) -> Self:
-        """The number times itself."""
-        return self.multiply(self)
-
     def divide(self, other: Self) -> Self:
         """The quotient."""
         ours, theirs = self.components, other.components

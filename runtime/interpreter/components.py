@@ -83,9 +83,9 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def negative(self) -> Self:
         """The number with the other sign."""
 
-    @abstractmethod
     def square(self) -> Self:
         """The number times itself."""
+        return self.multiply(self)
 
     @abstractmethod
     def sqrt(self) -> Self:

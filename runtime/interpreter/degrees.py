@@ -129,10 +129,6 @@ class DegreeArray(ComponentArray):
         """The number with the other sign."""
         return self
 
-    def square(self) -> Self:
-        """The number times itself."""
-        return self.multiply(self)
-
     def sqrt(self) -> Self:
         """A variable of its own."""
         return self._made(self.shape, replace(self.degrees, numerator=1, denominator=0, roots=True))

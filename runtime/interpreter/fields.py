@@ -228,10 +228,6 @@ class FieldArray(ComponentArray):
         """The product."""
         return self._reduced([one * two for one, two in self._pairs(other)])
 
-    def square(self) -> Self:
-        """The number times itself."""
-        return self.multiply(self)
-
     def divide(self, other: Self) -> Self:
         """The product with the inverse; by 0 it is undefined."""
         inverted = [

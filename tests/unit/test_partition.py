@@ -93,7 +93,6 @@ def test_walks_along_the_dimension_that_most_operands_have_innermost() -> None:
     assert choose_partition((64, 64), [rows, columns, columns], 32).order == (0, 1)
     # A tie goes to the first, the destination.
     assert choose_partition((64, 64), [rows, columns], 32).order == (1, 0)
-    assert choose_partition((64, 64), [rows], 32, preferred_inner=0).order == (0, 1)
 
 
 @pytest.mark.parametrize(

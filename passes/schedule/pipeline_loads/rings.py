@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 
 from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.channel import BARRIER_BYTES
+from mugraph.dialects.sched.mbarriers import BARRIER_BYTES
 from mugraph.dialects.sched.structure import computing_threads, loop_iterations
 from mugraph.dialects.tensor_types import bytes_of
 from mugraph.passes.costs.memory import bytes_in_flight

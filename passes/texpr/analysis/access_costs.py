@@ -64,7 +64,7 @@ class TexprAccessCost:
 
 def texpr_access_costs(kernel: te.KernelOp) -> Iterator[TexprAccessCost]:
     """The cost of every access to memory of a mapped kernel, in the order of the text."""
-    accesses = [one for one in accesses_of(kernel) if _is_in_memory(one)]
+    accesses = [one for one in accesses_of(kernel) if one.is_in_memory]
     for access in accesses:
         found = None if isinstance(access.op, te.BulkCopyOp) else points_of(access.domain, kernel)
         if found is None:
@@ -79,10 +79,6 @@ def texpr_access_costs(kernel: te.KernelOp) -> Iterator[TexprAccessCost]:
             side = next(one for one in accesses if one.op is access.op and one is not access)
             other = addresses_at(side, points)
         yield _cost(access, addresses, other, executions)
-
-
-def _is_in_memory(access: Access) -> bool:
-    return access.type.memory_space is not te.Space.REGISTER
 
 
 def _is_in_step(loop: te.LoopOp) -> bool:

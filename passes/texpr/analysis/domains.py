@@ -116,6 +116,11 @@ class Access(te.Touch):
     op: Operation
     domain: Domain
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether other threads see what the access touches."""
+        return self.type.memory_space is not te.Space.REGISTER
+
     def conflicts(self, other: Access) -> bool:
         """Whether the two may not be to the same element in two iterations of a parallel loop.
 

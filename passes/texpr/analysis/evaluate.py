@@ -17,7 +17,7 @@ from xdsl.ir.affine import (
 
 from mugraph.dialects import te
 from mugraph.dialects.sched.mappings import coordinate_offsets, swizzled
-from mugraph.dialects.te.points import Points, Rows, evaluate, variable_at
+from mugraph.dialects.te.points import Rows
 from mugraph.dialects.te.sizes import size_of
 from mugraph.dialects.tensor_types import base_layout, layout_of, row_major_strides
 
@@ -172,18 +172,3 @@ def starts_vector(
         number = number + expression * stride
     found = along(number, operands, leaves, width)
     return found is not None and found.coefficient == 1 and found.divisor % width == 0
-
-
-__all__ = [
-    "Along",
-    "Points",
-    "Rows",
-    "addresses_of_numbers",
-    "along",
-    "evaluate",
-    "expanded",
-    "holds_alike",
-    "starts_vector",
-    "variable_at",
-    "variables_of",
-]

@@ -9,7 +9,7 @@ rows are reduced by the threads of the block together.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.arith import ExtFOp, NegfOp
@@ -89,7 +89,7 @@ def _groups(body: Block) -> list[list[Operation]] | None:
     run: list[Operation] = []
     of_group: dict[Operation, int] = {}
     for op in body.ops:
-        if isinstance(op, te.NewOp) or (is_number(op) and not _reads_of(op, of_group)):
+        if isinstance(op, te.NewOp) or (is_number(op) and not reads_of(op, of_group)):
             continue
         if isinstance(op, te.ParOp):
             if run:
@@ -110,7 +110,8 @@ def _groups(body: Block) -> list[list[Operation]] | None:
     return groups
 
 
-def _reads_of(op: Operation, known: dict[Operation, int]) -> bool:
+def reads_of(op: Operation, known: Container[Operation]) -> bool:
+    """Whether an operator has results of some operators as operands."""
     return any(isinstance(value.owner, Operation) and value.owner in known for value in op.operands)
 
 

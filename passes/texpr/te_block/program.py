@@ -17,6 +17,7 @@ from mugraph.passes.texpr.analysis.numbers import is_number, sink_numbers
 from mugraph.passes.texpr.te_block.distribute import (
     Reduction,
     distribute,
+    reads_of,
     take_out_reductions,
 )
 from mugraph.passes.texpr.te_inline import fold_sections, inline_calls
@@ -89,7 +90,7 @@ def _gather_serial(block: Block, label: str) -> None:
     """Makes a parallel loop of one iteration of statements that stand outside parallel loops."""
     group: list[Operation] = []
     for op in list(block.ops):
-        if isinstance(op, te.NewOp) or (is_number(op) and not _depends_on(op, group)):
+        if isinstance(op, te.NewOp) or (is_number(op) and not reads_of(op, group)):
             continue
         if not isinstance(op, (te.ParOp, ReturnOp)):
             group.append(op)
@@ -97,10 +98,6 @@ def _gather_serial(block: Block, label: str) -> None:
         if group:
             _wrap(group, label)
             group = []
-
-
-def _depends_on(op: Operation, group: Sequence[Operation]) -> bool:
-    return any(isinstance(value.owner, Operation) and value.owner in group for value in op.operands)
 
 
 def _wrap(group: Sequence[Operation], label: str) -> None:

@@ -84,7 +84,7 @@ def _leaves(
             else:
                 yield from _leaves(op.body.block, loops, (*conditions, op))
             continue
-        accesses = tuple(access for access in accesses_of(op) if _is_memory(access))
+        accesses = tuple(access for access in accesses_of(op) if access.is_in_memory)
         if accesses or isinstance(op, te.AllReduceOp):
             yield Leaf(op, accesses, loops, conditions)
 
@@ -104,8 +104,3 @@ def _before(op: Operation) -> Iterator[Operation]:
 
 def _has_parts(op: Operation) -> bool:
     return any(isinstance(inner, (te.StepOp, te.AllReduceOp)) for inner in op.walk())
-
-
-def _is_memory(access: Access) -> bool:
-    """Whether an access is to memory that other threads see and somebody writes."""
-    return access.type.memory_space is not te.Space.REGISTER

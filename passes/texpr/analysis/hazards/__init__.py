@@ -21,14 +21,6 @@ from mugraph.passes.texpr.analysis.hazards.grid import Grid, check_grid
 from mugraph.passes.texpr.analysis.hazards.order import Names, Order
 from mugraph.passes.texpr.analysis.hazards.touches import TooManyError
 
-__all__ = [
-    "Finding",
-    "HazardKind",
-    "find_texpr_hazards",
-    "touch_alike",
-    "unneeded_texpr_barriers",
-]
-
 
 def find_texpr_hazards(kernel: te.KernelOp) -> list[Finding]:
     """Every hazard of a kernel, one a kind and pair of operators; none where it is right."""

@@ -49,18 +49,13 @@ def blocks_followed(kernel: te.KernelOp) -> int:
     return kernel.cluster_blocks if kernel.shares_in_clusters else 1
 
 
-def is_in_memory(access: Access) -> bool:
-    """Whether other threads see what an access touches."""
-    return access.type.memory_space is not te.Space.REGISTER
-
-
 def check_grid(kernel: te.KernelOp, without: Operation | None = None) -> Grid:
     """Looks at each buffer in device memory that is written: the first conflict of its blocks.
 
     ``without`` is a barrier to leave out.
     """
     barriers = GridBarriers(kernel, without)
-    accesses = [one for one in accesses_of(kernel) if is_in_memory(one)]
+    accesses = [one for one in accesses_of(kernel) if one.is_in_memory]
     device = [one for one in accesses if one.type.memory_space not in ON_CHIP]
     findings = list(barriers.divergent())
     within: list[SSAValue] = []

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from mugraph.dialects.programming_model import (
     GROUP_THREADS,
-    LINE_BYTES,
     MAX_THREADS,
     REGISTER_BYTES,
     REGISTER_STEP,
@@ -418,10 +417,9 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         each -= shape.loop.element_cycles(shape.threads, target)
         each += shape.loop.element_cycles(MAX_THREADS, target)
     arithmetic = shared * busiest * (shape.turns * each + after) / clock
-    in_parts = [each for each in shape.loads if each.looped and each.row_bytes < LINE_BYTES]
     # Measured of one product in a loop.
     if len(shape.loop.products) == 1:
-        device += PARTS_OF_LINES * sum(each.tensor_bytes for each in in_parts)
+        device += PARTS_OF_LINES * sum(each.tensor_bytes for each in shape.loads if each.in_parts)
     from_memory = device_ns(device, target)
     last = shape.blocks % target.multiprocessors if rounds > 1 else 0
     if last and shape.loop.products and not shape.loop.chained:

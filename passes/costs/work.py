@@ -168,6 +168,8 @@ class Load(NamedTuple):
     """Bytes of zeros among those of the tile, where the tensor has not so many rows."""
     beside_products: bool = False
     """Whether the threads of warp groups that multiply load it themselves, as scales."""
+    in_parts: bool = False
+    """Whether an iteration loads a part of a line of the cache, and later ones the rest."""
 
     @property
     def row_registers(self) -> int:

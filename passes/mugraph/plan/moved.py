@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.alignment import row_alignment
-from mugraph.dialects.programming_model import SECTOR_BYTES, VECTOR_BYTES
+from mugraph.dialects.programming_model import LINE_BYTES, SECTOR_BYTES, VECTOR_BYTES
 from mugraph.dialects.tensor_types import base_layout, element_bytes_of, layout_of, strides_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
@@ -76,6 +76,8 @@ class Moved(NamedTuple):
     """The bytes of which the tensor's rows start at multiples."""
     scales_products: bool
     """Whether it is numbers of rows, or one, that scale products of warp groups."""
+    innermost: int | None
+    """The number of the dimension that lies innermost, if it has one."""
 
     @classmethod
     def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> Moved:
@@ -91,7 +93,8 @@ class Moved(NamedTuple):
         total = math.prod(n for n, stride in zip(extents, strides, strict=True) if stride) * size
         order, aligned = memory_order(op), tensor_alignment(op)
         scales = isinstance(op, tb.InputOp) and _scales_loaded(op)
-        return cls(tile, tuple(free), size, total, stays, extents, order, aligned, scales)
+        inner = numbers[order[0]]
+        return cls(tile, tuple(free), size, total, stays, extents, order, aligned, scales, inner)
 
     def alignment(self, shape: Sequence[int]) -> int:
         """The bytes, 16 at most, of which rows of a tile of these extents start at multiples."""
@@ -125,6 +128,13 @@ class Moved(NamedTuple):
         row, whole = self.row(shape) * self.element_bytes, self.tensor_shape[-1]
         is_padded = shape[-1] > whole and whole * self.element_bytes % VECTOR_BYTES == 0
         return math.gcd(row, whole * self.element_bytes) if is_padded else row
+
+    def cuts_lines(self, partition: Partition, shape: Sequence[int]) -> bool:
+        """Whether iterations each move a part of a line of the cache."""
+        number = self.innermost
+        if number is None or number not in self.numbers:
+            return False
+        return partition.cuts[number].looped and self.row_bytes(shape) < LINE_BYTES
 
     def is_looped(self, partition: Partition) -> bool:
         """Whether each iteration moves another one."""

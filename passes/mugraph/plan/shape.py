@@ -194,7 +194,8 @@ class TiledKernel:
             # Threads that multiply load what bulk copies do not bring.
             row = load.row_bytes(shape)
             beside = looped and load.scales_products and min(row, aligned) < VECTOR_BYTES
-            loads.append(Load(loaded, tensor, looped, row, aligned, padding, beside))
+            in_parts = load.cuts_lines(partition, shape)
+            loads.append(Load(loaded, tensor, looped, row, aligned, padding, beside, in_parts))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         stored = [

@@ -15,6 +15,7 @@ from xdsl.parser import Parser
 import mugraph
 from mugraph.build.tensors import Handle
 from mugraph.cute.indices import Index, Part
+from mugraph.cute.numbers import Number
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.f2 import LinearMap
@@ -22,8 +23,8 @@ from mugraph.reading import make_context
 from mugraph.runtime.equivalence.indices import Variable, affine
 from mugraph.runtime.equivalence.terms import Element, NormalForm, Term
 
-NO_VALUES = (Handle, Index)
-"""``x == y`` of tensors is a tensor, and of indices of a kernel a condition."""
+NO_VALUES = (Handle, Index, Number)
+"""``x == y`` of tensors is a tensor, and of indices and numbers of a kernel a condition."""
 
 
 @cache

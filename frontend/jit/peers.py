@@ -71,9 +71,9 @@ class PeerMemory(ABC):
     def meet(self, axes: Axes, number: int) -> None:
         """Waits for the others of the group."""
 
-    def send(self, value: SSAValue, piece: Any) -> bool:
-        """Begins to copy what a function made for another device; whether it was made for one."""
-        return False
+    def send(self, value: SSAValue, piece: Any) -> None:
+        """Begins to copy what a function made for another device, if it was made for one."""
+        return
 
     def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
         """Begins to copy a tensor of another device, and what waits for the copy."""
@@ -175,16 +175,15 @@ class SharedMemory(PeerMemory):
         """Waits for the others of the group, on the current stream."""
         self._rooms[axes].meet(number)
 
-    def send(self, value: SSAValue, piece: Any) -> bool:
+    def send(self, value: SSAValue, piece: Any) -> None:
         """Copies on a stream of its own, behind what the current one has been given."""
         if value not in self._sent:
-            return False
+            return
         cuda = _torch().cuda
         self._sending.wait_stream(cuda.current_stream(self._device))
         with cuda.stream(self._sending):
             self._first[value].copy_(piece, non_blocking=True)
         self._under_way.add(value)
-        return True
 
     def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
         """Copies on a stream of its own, behind what the current one has been given."""

@@ -22,9 +22,8 @@ _ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _BINARY = (("|",), ("^",), ("&",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
 """Binary operators by how tightly they bind, the loosest first."""
-_SUM = 4
+_SUM = _BINARY.index(("+", "-"))
 """The level of sums, which are what indices and extents are."""
-"""Operators on the bits of integers, the loosest first."""
 _CLOSEST_SPACE = "register"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -41,11 +42,8 @@ class Storing:
 
 def lies_row_major(value: SSAValue) -> bool:
     """Analysis: whether a tensor lies without gaps, its last dimension innermost."""
-    shape = shape_of(value.type)
-    places = zip(
-        shape, strides_of(resolved_layout_of(value)), row_major_strides(shape), strict=True
-    )
-    return all(extent == 1 or stride == wanted for extent, stride, wanted in places)
+    shape, strides = shape_of(value.type), strides_of(resolved_layout_of(value))
+    return kn.have_same_places(shape, strides, row_major_strides(shape))
 
 
 def computed_by(value: SSAValue) -> SSAValue | None:
@@ -69,8 +67,7 @@ def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows)
     if not (alone and kernel.waits_for_grids()):
         return False
     tiles = [use.operation for use in argument.uses]
-    tile = tiles[0]
-    if len(tiles) != 1 or not isinstance(tile, sched.LocalTileOp) or not tile.is_plain:
+    if len(tiles) != 1 or not isinstance(tile := tiles[0], sched.LocalTileOp) or not tile.is_plain:
         return False
     copies = [use.operation for use in tile.result.uses]
     if len(copies) != 1 or not isinstance(copies[0], sched.CopyOp) or copies[0].checked_dims:
@@ -126,10 +123,7 @@ def storings(module: ModuleOp) -> Iterator[list[Storing]]:
     for op in module.walk():
         if isinstance(op, kn.ScatterOp) and (one := storing_of(op)) is not None:
             found.setdefault((one.launch.resolve(), one.argument, one.rows), []).append(one)
-    counts: dict[sched.KernelOp, int] = {}
-    for op in module.walk():
-        if isinstance(op, sched.LaunchOp):
-            counts[op.resolve()] = counts.get(op.resolve(), 0) + 1
+    counts = Counter(op.resolve() for op in module.walk() if isinstance(op, sched.LaunchOp))
     for (kernel, _, _), several in found.items():
         if len(several) == counts[kernel]:
             yield several

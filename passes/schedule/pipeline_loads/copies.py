@@ -157,7 +157,8 @@ def _waits(found: ThreadCopies) -> bool:
     """
     if len(found.once) != 1 or found.moving or found.iterations > 1:
         return False
-    (load,), partition = found.once, loading_partition(found.once[0])
+    (load,) = found.once
+    partition = loading_partition(load)
     to_registers = any(
         isinstance(op, sched.CopyOp) and isinstance(op.destination.type, sched.TileType)
         for op in found.prologue.ops

@@ -94,6 +94,8 @@ class Shadow:
         self.others: list[Event] = []
         """What has read or combined elements, and need not be known to all."""
         self._mine = np.zeros(granules, np.int64)
+        self._labels = np.full(granules, -1, np.int64)
+        """The label of what has written each granule last."""
         self._combined = np.zeros(granules, np.uint64)
         """What has been combined with each granule since it was written."""
 
@@ -160,6 +162,7 @@ class Shadow:
         self.written_in[event.places] = event.epochs
         self.fenced_in[event.places] = NEVER if agents is None else -1
         self._last[event.places] = len(self._writes)
+        self._labels[event.places] = event.label
         self._combined[event.places] = 0
         self._writes.append(event)
 
@@ -167,9 +170,8 @@ class Shadow:
         """Whether what was written last has happened before."""
         writers = self.writer[event.places]
         if self.order is not None:
-            labels = np.array([-1, *(one.label for one in self._writes)], np.int64)
-            last = np.where(writers < 0, 0, self._last[event.places] + 1)
-            found = Found(labels[last], writers, self._combined[event.places])
+            labels = np.where(writers < 0, -1, self._labels[event.places])
+            found = Found(labels, writers, self._combined[event.places])
             self.order.note(event.label, event.threads, event.places, found)
         known = self.clocks.ordered(event.threads, writers, self.written_in[event.places])
         wrong = np.flatnonzero((writers >= 0) & ~known)

@@ -268,9 +268,13 @@ def decoded(
     return (mi.softmax(scores) * mi.transpose(scale_v)) @ values
 
 
-def test_a_cache_of_f8_is_read_as_it_is_stored() -> None:
-    """Its scales are those of scores and of weights; right as CUDA, at a ragged number of keys."""
-    heads, queries, keys, depth = 2, 4, 91, 32
+@pytest.mark.parametrize(("keys", "depth", "by_runs"), [(91, 32, False), (256, 64, True)])
+def test_a_cache_of_f8_is_read_as_it_is_stored(keys: int, depth: int, by_runs: bool) -> None:
+    """Its scales are those of scores and of weights; right as CUDA, at a ragged number of keys.
+
+    Where all warps share the keys evenly they read them by runs of 16 bytes.
+    """
+    heads, queries = 2, 4
     q = RANDOM.standard_normal((heads, queries, depth)).astype(ml_dtypes.bfloat16)
     cache = RANDOM.standard_normal((2, heads, keys, depth)).astype(ml_dtypes.float8_e4m3fn)
     scales = RANDOM.uniform(0.5, 2, (2, heads, keys, 1)).astype(np.float32)
@@ -280,6 +284,7 @@ def test_a_cache_of_f8_is_read_as_it_is_stored() -> None:
     made = generate_cuda(module, make_context(), "sm_90a")
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
     assert products and all(op.through is not None for op in products)
+    assert products[0].atom is not None and products[0].atom.reads_runs == by_runs
     wide_k, wide_v = cache.astype(np.float64) * scales
     scores = q.astype(np.float64) @ wide_k.swapaxes(1, 2) * depth**-0.5
     powers = np.exp(scores - scores.max(-1, keepdims=True))

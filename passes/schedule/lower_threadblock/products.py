@@ -129,9 +129,7 @@ def choose_warp_layouts(
         if groups is not None and not is_told:
             by_groups = warpgroup_layout_of(op, graph.threads)
         iterations = graph.forloop_range if sums_once(op) else 1
-        each_has_its_own = not is_scaled_in_turn(op)
-        swapped = layout_of_few_rows(op, graph.threads, target)
-        if swapped is not None:
+        if swapped := layout_of_few_rows(op, graph.threads, target, chained=op in chained):
             layouts[op] = swapped
             continue
         if op.slices > 1:
@@ -140,32 +138,37 @@ def choose_warp_layouts(
             layouts[op] = replace(of_one, k=op.slices)
             continue
         layouts[op] = by_groups or choose_layout_of(
-            op, graph.threads, iterations, target, along_k=each_has_its_own
+            op, graph.threads, iterations, target, along_k=not is_scaled_in_turn(op)
         )
         if by_groups is None and groups is not None:
             layouts[op] = _of_few_rows(op, layouts[op], graph, groups)
     return layouts
 
 
-def layout_of_few_rows(op: tb.MatmulOp, threads: int, target: Target) -> WarpLayout | None:
+def layout_of_few_rows(
+    op: tb.MatmulOp, threads: int, target: Target, *, chained: bool
+) -> WarpLayout | None:
     """How single warps share a product of few rows with swapped operands; ``None`` where not.
 
-    The columns are then the 16 rows of an instruction.  Of numbers of few bits lanes of a sliced
-    product read runs of 16 bytes along k, which both matrices must have; others have warps along k,
+    The columns are then the 16 rows of an instruction.  Of numbers of few bits lanes read runs of
+    16 bytes along k, which both matrices must have, of products that are sliced, or of a chain
+    (``chained``), as scores are, if all warps share the columns evenly; others have warps along k,
     where columns are few for so many warps (:data:`MOST_SWAPPED_ROWS`).  Lines of bytes along n are
     read where the right matrix has them.
     """
     *_, rows, columns = shape_of(op.result.type)
     source = stored_source(op.rhs)
-    if rows > MOST_SWAPPED_ROWS or element_bytes_of(source.type) >= element_bytes_of(op.rhs.type):
+    is_narrow = element_bytes_of(source.type) < element_bytes_of(op.rhs.type)
+    if op.is_ieee or rows > MOST_SWAPPED_ROWS or not is_narrow:
         return None
     atoms = swapped_atoms(choose_atom(operand_names(op.lhs, op.rhs), threads, target, ieee=False))
-    atom = next((each for each in atoms if not op.is_ieee and _can_read(op, source, each)), None)
-    if atom is None:
-        return None
-    warps = threads // atom.threads // op.slices
-    along_n = max(min(warps, math.ceil(columns / atom.shape_mnk[1])), 1)
-    return WarpLayout(atom, 1, along_n, op.slices)
+    for atom in atoms:
+        warps = threads // atom.threads // op.slices
+        is_even = op.slices > 1 or (chained and columns % (warps * atom.shape_mnk[1]) == 0)
+        if (is_even or not atom.reads_runs) and _can_read(op, source, atom):
+            along_n = max(min(warps, math.ceil(columns / atom.shape_mnk[1])), 1)
+            return WarpLayout(atom, 1, along_n, op.slices)
+    return None
 
 
 def _can_read(op: tb.MatmulOp, source: SSAValue, atom: MmaAtom) -> bool:
@@ -173,10 +176,10 @@ def _can_read(op: tb.MatmulOp, source: SSAValue, atom: MmaAtom) -> bool:
     columns, depth = shape_of(op.result.type)[-1], shape_of(op.lhs.type)[-1]
     if atom.reads_runs:
         runs = _has_runs(op.lhs, -1) and _has_runs(op.rhs, -2) and _has_runs(source, -2)
-        return op.slices > 1 and runs and depth % RUNS_OF_LANES == 0
+        return runs and depth % RUNS_OF_LANES == 0
     whole = columns % atom.shape_mnk[1] == depth % atom.shape_mnk[2] == 0
-    is_of_bytes = element_bytes_of(source.type) == 1
-    return whole and is_of_bytes and _has_runs(op.rhs, -1) and _has_runs(source, -1)
+    lines = element_bytes_of(source.type) == 1 and _has_runs(op.rhs, -1) and _has_runs(source, -1)
+    return whole and lines
 
 
 def stored_source(value: SSAValue) -> SSAValue:

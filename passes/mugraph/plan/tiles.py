@@ -210,7 +210,7 @@ def combination_time(
             1,
             Loads((Load(loaded, parts * PART_BYTES * blocks * split, looped=False),)),
             PhaseWork((), OPERATORS_OF_COMBINATION * own * split),
-            after.shared_by(spread) if shared else _divided(after, spread, own),
+            after.shared_by(spread) if shared else NO_WORK._replace(elements=own),
             stored_bytes // spread,
             own * PART_BYTES + loaded,
         )
@@ -219,13 +219,6 @@ def combination_time(
             times.append(time)
         spread *= 2
     return min(times, default=None)
-
-
-def _divided(after: PhaseWork, spread: int, sums: int) -> PhaseWork:
-    """What a block computes of its sums, of element-wise operators and reductions alone."""
-    elements, special = max(sums, after.elements // spread), after.special // spread
-    rows = tuple((max(count // spread, 1), length) for count, length in after.rows)
-    return NO_WORK._replace(elements=elements, special=special, rows=rows)
 
 
 Fits = Callable[[Partition, KernelShape], bool]

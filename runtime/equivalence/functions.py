@@ -289,7 +289,22 @@ def _relu(x: NormalForm) -> NormalForm:
 
 
 def _abs(x: NormalForm) -> NormalForm:
-    return _maximum(x, nf.scale(x, -1))
+    """The larger of x and -x; a number, and roots that all terms have, leave it."""
+    if not x.terms or is_positive(x):
+        return x
+    roots = [
+        [
+            each
+            for each in term.factors
+            if each[1].denominator % 2 == 0 and term.sums_over_none_of(each[0])
+        ]
+        for term in x.terms
+    ]
+    common = [each for each in roots[0] if all(each in own for own in roots)]
+    size = abs(x.terms[0].coefficient)
+    inverse_of_common = tuple((factor, -power) for factor, power in common)
+    x = nf.multiply(x, nf.product(inverse_of_common, 1 / size))
+    return nf.multiply(nf.product(tuple(common), size), _maximum(x, nf.scale(x, -1)))
 
 
 def _minimum(x: NormalForm, y: NormalForm) -> NormalForm:

@@ -42,6 +42,7 @@ from mugraph.runtime.equivalence.indices import (
 )
 from mugraph.runtime.equivalence.orders import orders_of
 from mugraph.runtime.equivalence.terms import (
+    DECAYS,
     Application,
     Below,
     Choice,
@@ -56,6 +57,7 @@ from mugraph.runtime.equivalence.terms import (
     by_dependence,
     height_of,
     indices_of,
+    place_of,
     without_known_bounds,
     without_known_signs,
 )
@@ -279,7 +281,7 @@ def _terms(
         varying = without_known_signs(tuple(factors))
         if varying is None:
             return []
-        factors = varying
+        factors = tuple(itertools.chain.from_iterable(map(_decays, varying)))
     if any(isinstance(factor, Below) for factor, _ in factors):
         existing = without_known_bounds(tuple(factors))
         if existing is None:
@@ -329,6 +331,24 @@ def _chosen(factors: Sequence[tuple[Factor, Fraction]]) -> Factors | None:
     known = Substitution({variable: Affine((), value) for variable, value in values.items()})
     choices = [(Choice(affine(v), value), Fraction(1)) for v, value in values.items()]
     return (*known.of_factors(tuple(others)), *choices)
+
+
+def _decays(factor_and_power: tuple[Factor, Fraction]) -> Factors:
+    """The decays whose product a factor is where its places are known; else the factor."""
+    factor, power = factor_and_power
+    if not isinstance(factor, Application) or factor.function != DECAYS:
+        return (factor_and_power,)
+    *span, decay, anywhere = factor.arguments
+    first, last, place = (place_of(form) for form in (*span, anywhere))
+    if first is None or last is None or place is None or power.denominator > 1:
+        return (factor_and_power,)
+    if first.terms or last.terms:
+        return (factor_and_power,)
+    numbers = [place.digits_of(each) for each in range(first.constant + 1, last.constant + 1)]
+    values = [{v: Affine((), digit) for v, digit in each} for each in numbers if each is not None]
+    if len(values) < len(numbers):
+        return (factor_and_power,)
+    return tuple((Power(substitute(decay, each)), power) for each in values)
 
 
 def _placed(factors: Factors) -> Factors:

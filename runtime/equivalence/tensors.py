@@ -30,7 +30,7 @@ from mugraph.runtime.equivalence.functions import (
 from mugraph.runtime.equivalence.indices import OF_ARGUMENTS, ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.pieces import joined
 from mugraph.runtime.equivalence.ranges import in_each_range
-from mugraph.runtime.equivalence.terms import PLACE, NormalForm, free_variables
+from mugraph.runtime.equivalence.terms import DECAYS, PLACE, NormalForm, free_variables
 
 _POLYNOMIALS = {"identity", "add", "sub", "mul", "square", "mul_scalar", "add_scalar"}
 """Functions of which sums of choices are sums of choices again."""
@@ -233,8 +233,10 @@ class Symbolic:
             anywhere = list(places)
             anywhere[dim] = self._any_place(self._first_bound(decay), shape[dim])
             summand, factors = self.read((operand, earlier), (decay, _broadcast(decay, anywhere)))
-            span = [nf.element(PLACE, [place]) for place in (earlier[dim], last)]
-            product = nf.application("product of decays", [*span, factors])
+            first, end, any_place = (
+                nf.element(PLACE, [place]) for place in (earlier[dim], last, anywhere[dim])
+            )
+            product = nf.application(DECAYS, [first, end, factors, any_place])
             summand = nf.multiply(product, summand)
         is_earlier = last + earlier[dim].scaled(-1)
         if is_earlier.limits()[0] < 0:

@@ -221,6 +221,9 @@ def indices_of(factor: Factor) -> Iterable[Affine]:
 
 PLACE = -1
 """The tensor whose element at a place is the place's number."""
+DECAYS = "product of decays"
+"""The function of two places, of decays at any place and of that place: the product of the decays
+behind the first place up to the second one."""
 POSITIVE = "positive"
 """The function that is 1 for numbers above 0, and 0 for others."""
 
@@ -237,13 +240,20 @@ def _known_sign(factor: Factor) -> bool | None:
     """Whether a place is above 0, of the factor that says so; ``None`` where it varies."""
     if not isinstance(factor, Application) or factor.function != POSITIVE:
         return None
-    terms = factor.arguments[0].terms
-    if len(terms) != 1 or terms[0].bound or terms[0].coefficient != 1:
+    place = place_of(factor.arguments[0])
+    if place is None:
         return None
-    match terms[0].factors:
+    low, high = place.limits()
+    return True if low > 0 else False if high <= 0 else None
+
+
+def place_of(form: NormalForm) -> Affine | None:
+    """The place that a form is the number of; ``None`` where it is something else."""
+    if len(form.terms) != 1 or form.terms[0].bound or form.terms[0].coefficient != 1:
+        return None
+    match form.terms[0].factors:
         case ((Element(tensor, (index,)), power),) if (tensor, power) == (PLACE, 1):
-            low, high = index.limits()
-            return True if low > 0 else False if high <= 0 else None
+            return index
         case _:
             return None
 

@@ -15,7 +15,7 @@ from mugraph.passes.compile import before_planning, compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.work import Load, Loads, PhaseWork
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
-from mugraph.passes.mugraph.plan.choose import space_of, stages_by_threads
+from mugraph.passes.mugraph.plan.choose import filled_plan, space_of, stages_by_threads
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.retile.partition import partition_of
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
@@ -153,3 +153,19 @@ def test_few_blocks_of_the_last_round_have_more_stages_in_as_many_rounds() -> No
     assert stages_by_threads(shape._replace(blocks=450), target) == (3,)
     # 792 blocks are two rounds of three, and three of two.
     assert stages_by_threads(shape._replace(blocks=792), target) is None
+
+
+def test_norms_of_queries_stay_in_registers_and_change_no_tiles() -> None:
+    def plan(*, normed: bool) -> Plan:
+        graph = mi.new_kernel_graph("attention")
+        q, k = graph.new_input((16, 256, 64)), graph.new_input((16, 64, 4096))
+        v = graph.new_input((16, 4096, 64))
+        queries = mi.rms_norm(q, graph.new_input((64,)), 1e-6) if normed else q
+        graph.mark_output(mi.softmax(queries @ k) @ v)
+        module = graph.module()
+        FuseKernelsPass("sm_90a").apply(make_context(), module)
+        (kernel,) = custom_kernels(only_function(module))
+        return filled_plan(kernel, Plan(), target_named("sm_90a"))
+
+    assert plan(normed=True) == plan(normed=False)
+    assert (plan(normed=True).forloop, plan(normed=True).split_k) == (32, 4)

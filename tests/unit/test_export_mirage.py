@@ -12,7 +12,9 @@ import pytest
 from mirage_json import MirageGraph, MirageThreadblockGraph, rmsnorm_linear
 from xdsl.dialects.builtin import ModuleOp
 
+from benchmarks.programs import PROGRAMS
 from mugraph.dialects import kn
+from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.reading import make_context, parse_text
 from mugraph.tools.export_mirage import MirageExportError, export_mirage, write_mirage
 from mugraph.tools.import_mirage import import_mirage
@@ -211,6 +213,15 @@ def test_cases_come_back(family: str) -> None:
         text = write_mirage(export_mirage(module))
         back, _ = import_mirage(text, generation=3, symbol="case")
         assert back.is_structurally_equivalent(module), case.id
+
+
+@pytest.mark.parametrize("name", ["gated_mlp", "lora", "gqa_bs1"])
+def test_kernels_that_are_found_come_back(name: str) -> None:
+    module = PROGRAMS[name].module()
+    FuseKernelsPass().apply(make_context(), module)
+    assert any(isinstance(op, kn.CustomizedOp) for op in module.walk())
+    back, _ = import_mirage(write_mirage(export_mirage(module)), symbol=name)
+    assert back.is_structurally_equivalent(module)
 
 
 def in_block(body: str, result: str = "4x8xf16", tile: str = "4x8xf16", more: str = "") -> str:

@@ -255,6 +255,18 @@ def test_programs_need_their_algebra_and_no_other(
     assert lost == LOST[rule]
 
 
+def test_sums_of_rows_and_of_columns_are_no_kernel_of_one_block() -> None:
+    """Such a kernel took 12.1 us on an H200, and three that divide the scores 4.7."""
+    graph = mi.new_kernel_graph("losses")
+    x, y, weights = (graph.new_input(shape) for shape in ((128, 512), (128, 512), (128, 128)))
+    scores = x @ mi.transpose(y) * 0.05
+    left = scores * 2.0 - mi.log_sum_exp(scores, 1) - mi.log_sum_exp(scores, 0)
+    graph.mark_output(mi.reduction(left * weights, 1))
+    own, _ = fused(graph.module())
+    assert launches_of(only_function(own)) > 1
+    require_proof(graph.module(), own)
+
+
 def test_an_exponential_without_its_maximum_is_not_taken() -> None:
     """Of a softmax over rows that fit no block, two kernels are never one that may overflow."""
     graph = mi.new_kernel_graph("long_rows")

@@ -19,7 +19,7 @@ from mugraph.passes.mugraph.plan import PlanPass, tiles
 from mugraph.passes.mugraph.plan.bounds import Numbers, TiledKernels
 from mugraph.passes.mugraph.plan.choose import space_of
 from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
-from mugraph.passes.mugraph.plan.tiles import choose_least_time
+from mugraph.passes.mugraph.plan.tiles import choose_least_time, combination_time
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
@@ -299,3 +299,10 @@ func.func @doubled(%x: tensor<64x512xf16>) -> tensor<64x512xf16> {{
     graph = next(op for op in module.walk() if isinstance(op, CustomizedOp))
     space = find_dimensions(graph)
     assert shape_under(space, partition_of(space)).stored_bytes == 16 * 512 * 2
+
+
+def test_what_is_not_parallel_is_combined_by_one_block() -> None:
+    """As sums of which rows and columns are reduced: 64 blocks cannot share 128 x 128 of them."""
+    alone, shared = (combination_time(1, 128 * 128, 8, 256, blocks, TARGET) for blocks in (1, 64))
+    assert shared is not None
+    assert alone is None or alone > 2 * shared

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import compress
 from typing import NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn.idle_iterations import largest_in_tiles, masks_that_idle, share_that_counts
@@ -43,6 +43,8 @@ from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, product_index
 from mugraph.passes.mugraph.retile.partition import Partition
 
+MOST_BETWEEN = 64
+"""Elements of a thread that element-wise operators and reductions pass on in registers."""
 MOVES = 2
 """Times that elements of several matrices in a tile are moved before they are multiplied, unless
 warps share the pairs of matrices."""
@@ -60,6 +62,16 @@ class Alike(NamedTuple):
             extent if number is None or (cut := extents[number]) is None else cut
             for extent, number in zip(self.shape, self.numbers, strict=True)
         )
+
+
+def is_read_by_elements(op: Operation) -> bool:
+    """Whether only element-wise operators and reductions read what an element-wise one computes."""
+    users = [use.operation for result in op.results for use in result.uses]
+    return (
+        isinstance(op, tb.ElementwiseOp)
+        and bool(users)
+        and all(isinstance(user, tb.ReductionOp | tb.ElementwiseOp) for user in users)
+    )
 
 
 def _sector_bytes(shape: Sequence[int], element_bytes: int, row: int) -> int:
@@ -83,6 +95,9 @@ class KernelModel(NamedTuple):
 
     Sums stay there, and what follows the loop has the memory of its tiles.
     """
+    between: tuple[SSAValue, ...]
+    """What element-wise operators compute for others and for reductions: in registers, where a
+    thread has few elements."""
     others: tuple[SSAValue, ...]
     """What else is computed."""
     once: tuple[tuple[SSAValue, int], ...]
@@ -115,6 +130,7 @@ class KernelModel(NamedTuple):
         loaded: list[Moved] = []
         stored: list[Moved] = []
         of_products: dict[SSAValue, None] = {}
+        between: list[SSAValue] = []
         others: list[SSAValue] = []
         for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
@@ -123,6 +139,8 @@ class KernelModel(NamedTuple):
                 stored.append(Moved.of(space, op))
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
                 of_products.update(dict.fromkeys(op.results))
+            elif is_read_by_elements(op):
+                between += op.results
             else:
                 others += [result for result in op.results if not is_in_registers(result)]
         tiles: dict[Alike, list[SSAValue]] = {}
@@ -134,6 +152,7 @@ class KernelModel(NamedTuple):
             tuple(loaded),
             tuple(stored),
             tuple(v for v in of_products if v.owner in phases.loop and v not in phases.sums),
+            tuple(between),
             tuple(others),
             tuple(
                 (value, element_bytes_of(value.type))
@@ -181,7 +200,10 @@ class TiledKernel:
         """What the kernel loads, keeps and stores, as if it computed nothing."""
         model, partition, shapes = self.model, self.partition, self.shapes
         loads: list[Load] = []
+        most = MOST_BETWEEN * math.prod(partition.block)
+        between = (math.prod(shapes[value]) for value in model.between)
         kept = 2 * sum(math.prod(shapes[value]) for value in model.others)
+        kept += 2 * sum(elements for elements in between if elements > most)
         kept += sum(math.prod(shapes[value]) * size for value, size in model.once)
         for load in model.loaded:
             tile, size, tensor = load.tile, load.element_bytes, load.tensor_bytes

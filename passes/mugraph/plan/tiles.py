@@ -130,12 +130,19 @@ class Division(NamedTuple):
         sums, whole = self.whole.sums, self.whole.shape
         first = first._replace(after=NO_WORK, stored_bytes=sums * PART_BYTES)
         time = estimate(first, target)
-        results = whole.blocks, sums, self.split, whole.stored_bytes
+        results = whole.blocks, sums, self.split, whole.stored_bytes, self.parallel
         second = combination_time(*results, target, whole.after, self.whole.shared_sums)
         if time is None or second is None:
             return None
         parts = 0.0 if whole.loop.chained else PART_NS * (self.split - 1)
         return time + second - OVERLAP_NS + parts
+
+    @property
+    def parallel(self) -> int:
+        """Over how many blocks the kernel that combines the sums may divide a tile at most."""
+        partition, dimensions = self.whole.partition, self.whole.model.space.dimensions
+        groups = map(min, parallel_dimensions(self.whole.model.space))
+        return math.prod(partition.tile(each, dimensions[each].extent) for each in groups)
 
 
 class _Bounded(NamedTuple):
@@ -180,6 +187,7 @@ def combination_time(
     parts: int,
     split: int,
     stored_bytes: int,
+    parallel: int,
     target: Target,
     after: PhaseWork = NO_WORK,
     shared: int = 0,
@@ -187,13 +195,13 @@ def combination_time(
     """Nanoseconds of the kernel that adds up what blocks have stored, partitioned anew.
 
     Each of ``blocks`` tiles has ``parts`` sums, ``split`` times over.  The kernel's blocks divide
-    the tiles further, along what is parallel, and load all parts of theirs at once.  Of products
-    ``after`` the loop the columns are parallel: each block loads all the ``shared`` sums that are
-    their left matrices.
+    the tiles further, along what is ``parallel``, over so many blocks at most, and load all parts
+    of theirs at once.  Of products ``after`` the loop the columns are parallel: each block loads
+    all the ``shared`` sums that are their left matrices.
     """
     times: list[float] = []
     spread, results = 1, stored_bytes // PART_BYTES if shared else parts
-    while spread <= max(1, results // FEWEST_SUMS):
+    while spread <= max(1, min(results // FEWEST_SUMS, parallel)):
         own = shared + (parts - shared) // spread
         loaded = own * PART_BYTES * split
         shape = KernelShape(

@@ -353,8 +353,8 @@ def _square(
     return _multiplicative("square", Fraction(2))(writer, type_, constants, forms)
 
 
-def _multiplicative(function: str, degree: Fraction, *, of_positive: bool = False) -> Rule:
-    """A function with f(a b) = f(a) f(b), or only if they are positive, as powers of e are."""
+def _multiplicative(function: str, degree: Fraction) -> Rule:
+    """A function with f(a b) = f(a) f(b)."""
 
     def rule(
         writer: TileWriter, type_: Attribute, constants: Sequence[float], forms: Sequence[Form]
@@ -363,8 +363,6 @@ def _multiplicative(function: str, degree: Fraction, *, of_positive: bool = Fals
             case Total(tile, power, plus) if tile is not None and not plus:
                 return Total(writer.apply(function, tile, type_=type_), scaled(power, degree))
             case Slices((term,), plus) if term.tile is not None and not plus:
-                if of_positive and (term.times is not None or term.over is not None):
-                    return _nonlinear(writer, function, type_, constants, forms)
                 times, over = (
                     None if late is None else writer.apply(function, late)
                     for late in (term.times, term.over)
@@ -424,9 +422,6 @@ RULES: dict[str, Rule] = {
     "log": _log,
     "square": _square,
     "abs": _multiplicative("abs", Fraction(1)),
-    "reciprocal": _multiplicative("reciprocal", Fraction(-1)),
-    "sqrt": _multiplicative("sqrt", Fraction(1, 2), of_positive=True),
-    "rsqrt": _multiplicative("rsqrt", Fraction(-1, 2), of_positive=True),
 }
 """Functions through which numbers that exist after the loop pass."""
 

@@ -86,6 +86,14 @@ def test_one_part_makes_both_meanings_equal() -> None:
         (elementwise("s add a b", "x gelu s"), elementwise("s add b a", "x gelu s")),
         (elementwise("x rsqrt a"), elementwise("q sqrt a", "x reciprocal q")),
         (elementwise("x abs a"), elementwise("n mul_scalar a -1.0", "x max n a")),
+        (
+            elementwise("e exp b", "r sqrt e", "p mul a r", "x abs p"),
+            elementwise("e exp b", "r sqrt e", "p abs a", "x mul p r"),
+        ),
+        (
+            elementwise("s mul b b", "r rsqrt s", "p mul a r", "n mul_scalar p -3.0", "x abs n"),
+            elementwise("s mul b b", "r rsqrt s", "p abs a", "n mul p r", "x mul_scalar n 3.0"),
+        ),
         (elementwise("m min a b", "x min m a"), elementwise("x min b a")),
         (elementwise("x where a b b"), elementwise("x mul_scalar b 1.0")),
         (

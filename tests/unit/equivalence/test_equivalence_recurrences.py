@@ -111,3 +111,39 @@ def test_a_masked_exponent_is_0_over_finite_fields() -> None:
     one = subject(function)
     found = Checker(one, evidence=(Evidence.FINITE_FIELD,)).check(one)
     assert found.answer is Answer.TESTED
+
+
+def decayed(new: str) -> str:
+    """A loop over steps: what each leaves of the state ``%s``, its decay ``%d`` and its row."""
+    types = f"({ROW}, {ROW}) -> {ROW}"
+    lines = "\n        ".join(f"{line} : {types}" for line in new.split("; "))
+    return f"""
+    func.func @f(%x: tensor<8x4xf32>, %a: tensor<8x4xf32>) -> tensor<8x4xf32> {{
+      %y = kn.customized %x, %a grid [1, 1, 1] block [32, 1, 1] forloop 4 {{
+      ^bb0(%dx: tensor<8x4xf32>, %da: tensor<8x4xf32>):
+        %t = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<8x4xf32> -> {ROW}
+        %d = tb.input %da imap [-1, -1, -1] fordim 1 : tensor<8x4xf32> -> {ROW}
+        %s = tb.carried : {ROW}
+        {lines}
+        %last = tb.carry %n to %s : ({ROW}, {ROW}) -> {ROW}
+        tb.output %n omap [-1, -1, -1] fordim 1 : {ROW} -> tensor<8x4xf32>
+      }} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      func.return %y : tensor<8x4xf32>
+    }}"""
+
+
+DECAYED_SCAN = """
+    func.func @f(%x: tensor<8x4xf32>, %a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+      %y = kn.scan %x decay %a dim 1 : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      func.return %y : tensor<8x4xf32>
+    }"""
+
+
+def test_a_loop_with_decays_is_a_scan() -> None:
+    loop = decayed("%m = tb.mul %s, %d; %n = tb.add %m, %t")
+    assert check(loop, DECAYED_SCAN).answer is Answer.PROVED
+
+
+def test_a_loop_that_decays_what_it_adds_is_another_scan() -> None:
+    loop = decayed("%m = tb.add %s, %t; %n = tb.mul %m, %d")
+    assert check(loop, DECAYED_SCAN).answer is Answer.DIFFERENT

@@ -181,9 +181,7 @@ def classes_of(deals: tuple[tuple[Deal, tuple[int, ...]], ...]) -> Classes:
     return Classes(_simple_first(found, places), False)
 
 
-def _simple_first(
-    found: dict[object, LaneClass], places: dict[Deal, int]
-) -> tuple[LaneClass, ...]:
+def _simple_first(found: dict[object, LaneClass], places: dict[Deal, int]) -> tuple[LaneClass, ...]:
     def complexity(one: LaneClass) -> tuple[int, int]:
         return sum(position for _, position in one.lanes), places[one.deal]
 

@@ -1,10 +1,10 @@
-"""``--expand-custom``: custom operators whose functions are element-wise become such operators."""
+"""``--expand-custom``: custom operators become operators of the block that compute the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -15,6 +15,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import tb, te
+from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.elementwise import (
     COMPOSED,
     FUNCTIONS,
@@ -36,8 +37,8 @@ COMPARISONS = {
 IDENTITY = ScalarFunction("identity")
 
 
-class NotElementwiseError(Exception):
-    """A function that element-wise operators do not compute."""
+class NotOfOperatorsError(Exception):
+    """A function that operators of a block do not compute."""
 
 
 class _Number(NamedTuple):
@@ -49,36 +50,102 @@ class _Number(NamedTuple):
 
 @dataclass
 class _Expansion:
-    """The operators of a function."""
+    """The operators of a function, found as it runs: each loop at once for all its iterations."""
 
-    tiles: Mapping[SSAValue, SSAValue]
-    """The tile of each parameter."""
-    loops: Sequence[te.ParOp] = ()
+    shape: tuple[int, ...]
+    """Of the result; loops run over its dimensions."""
+    dimensions: Mapping[SSAValue, int]
+    """The dimension that each loop's variable is."""
+    contents: dict[SSAValue, _Number]
+    """What buffers hold: for each element, what is at its place."""
+    loops: tuple[SSAValue, ...] = ()
+    """The variables of the loops around."""
     numbers: dict[SSAValue, _Number] = field(default_factory=dict[SSAValue, _Number])
     parts: list[Operation] = field(default_factory=list[Operation])
 
-    def dimensions(self, access: te.AccessOp) -> list[int | None]:
-        """The loop that each index of an access is; ``None`` where the index is 0."""
-        found: list[int | None] = []
-        variables = [loop.variable for loop in self.loops]
-        for expression in access.index_map.results:
+    def run(self, ops: Iterable[Operation]) -> None:
+        """What the operators of a block do."""
+        for op in ops:
+            match op:
+                case te.ParOp() if op.iterations == self.shape[self.dimensions[op.variable]]:
+                    around = self.loops
+                    self.loops = (*around, op.variable)
+                    self.run(op.body.block.ops)
+                    self.loops = around
+                case te.BindOp():
+                    if self.apart(op):
+                        raise NotOfOperatorsError
+                    self.contents[op.buffer] = self.kept(self.numbers[op.value], op.buffer_type)
+                case te.RedOp():
+                    self.contents[op.buffer] = self.reduced(op)
+                case te.NewOp() | ReturnOp():
+                    pass
+                case _ if len(op.results) == 1:
+                    self.numbers[op.results[0]] = self.number(op)
+                case _:
+                    raise NotOfOperatorsError
+
+    def apart(self, op: te.AccessOp) -> list[int]:
+        """The dimensions of the loops around that an element's indices do not name.
+
+        Not of loops around its buffer, of which each iteration has its own.
+        """
+        new = op.buffer.owner
+        loops = ancestors(new) if isinstance(new, te.NewOp) else ()
+        around = {loop.variable for loop in loops if isinstance(loop, te.ParOp)}
+        named = self.places(op)
+        return [self.dimensions[one] for one in self.loops if one not in (*named, *around)]
+
+    def places(self, op: te.AccessOp) -> list[SSAValue | None]:
+        """The loop's variable that each index of an access is; ``None`` where the index is 0.
+
+        Loops run over all of a buffer, and a dimension of a tile is the same one of the result.
+        """
+        found: list[SSAValue | None] = []
+        for extent, expression in zip(
+            op.buffer_type.get_shape(), op.index_map.results, strict=True
+        ):
             match expression:
-                case AffineDimExpr(position=place) if access.indices[place] in variables:
-                    found.append(variables.index(access.indices[place]))
-                case AffineConstantExpr(value=0):
+                case AffineDimExpr(position=place) if op.indices[place] in self.dimensions:
+                    found.append(op.indices[place])
+                    if self.shape[self.dimensions[op.indices[place]]] != extent:
+                        raise NotOfOperatorsError
+                case AffineConstantExpr(value=0) if extent == 1:
                     found.append(None)
                 case _:
-                    raise NotElementwiseError
+                    raise NotOfOperatorsError
         return found
 
     def read(self, op: te.ViewOp) -> _Number:
-        """The element of a tile at the variables of the loops, or at 0 of an extent of 1."""
-        tile = self.tiles[op.buffer]
-        dimensions = enumerate(self.dimensions(op))
-        for extent, (dim, loop) in zip(shape_of(tile.type), dimensions, strict=True):
-            if loop != dim and (loop is not None or extent != 1):
-                raise NotElementwiseError
-        return _Number(tile, IDENTITY)
+        """The element of a buffer at the variables of the loops, or at 0 of an extent of 1."""
+        self.places(op)
+        return self.contents[op.buffer]
+
+    def reduced(self, op: te.RedOp) -> _Number:
+        """What a buffer holds combined with numbers of all iterations along a dimension."""
+        (dimension,) = self.apart(op)
+        before = self.contents[op.buffer]
+        tile = self.held(self.numbers[op.value])
+        extents = list(shape_of(tile.type))
+        if extents[dimension] != self.shape[dimension]:
+            raise NotOfOperatorsError
+        extents[dimension] = 1
+        type_ = tb.STensorType(extents, f32)
+        match op.combination.data, before:
+            case te.Combination.ADD, _Number(None, ScalarFunction("fill", (0.0,))):
+                part = tb.ReductionOp(tile, dimension, type_)
+            case te.Combination.MAX, _Number(None, ScalarFunction("fill", (least,))):
+                part = tb.ReductionMaxOp(tile, dimension, (type_, type_), least)
+            case _:
+                raise NotOfOperatorsError
+        self.parts.append(part)
+        return _Number(part.results[0], IDENTITY)
+
+    def kept(self, number: _Number, type_: te.BufferType) -> _Number:
+        """A number in a buffer, from which several may read it."""
+        if number.tile is None:
+            return number
+        return _Number(self.held(number, type_.element_type), IDENTITY)
 
     def apply(self, name: str, operands: Sequence[_Number]) -> _Number:
         """A function of numbers: one of one tile's elements, or an operator on several tiles."""
@@ -87,7 +154,7 @@ class _Expansion:
         if len(tiles) == 1:
             return _Number(tiles[0], _composed(outer, [one.function for one in operands]))
         if len(tiles) != len(operands):
-            raise NotElementwiseError
+            raise NotOfOperatorsError
         held = [self.held(one) for one in operands]
         shape = broadcast_shape([shape_of(tile.type) for tile in held])
         self.parts.append(tb.elementwise(outer, held, tb.STensorType(shape, f32)))
@@ -97,7 +164,7 @@ class _Expansion:
         """The tile of a number."""
         tile, function = number
         if tile is None:
-            raise NotElementwiseError
+            raise NotOfOperatorsError
         made = tb.STensorType(shape_of(tile.type), type_)
         if function == IDENTITY:
             if type_ == f32 or tile.type == made:
@@ -120,7 +187,7 @@ class _Expansion:
         if isinstance(op, arith.TruncFOp):
             return _Number(self.held(operands[0], op.result.type), IDENTITY)
         if any(one.type not in (f32, i1) for one in op.results):
-            raise NotElementwiseError
+            raise NotOfOperatorsError
         match op:
             case arith.ExtFOp():
                 return operands[0]
@@ -135,7 +202,7 @@ class _Expansion:
             case _:
                 name = OPERATOR_NAMES.get(type(op))
                 if name not in FUNCTIONS:
-                    raise NotElementwiseError
+                    raise NotOfOperatorsError
                 return self.apply(name, operands)
 
 
@@ -167,70 +234,85 @@ def _chain(function: ScalarFunction) -> tuple[ScalarFunction, ...]:
     return (*_chain(inner), outer)
 
 
-def _innermost(function: FuncOp) -> tuple[list[te.ParOp], list[Operation]]:
-    """The loops of a function, each of which holds the next one alone, and what the last holds."""
-    loops: list[te.ParOp] = []
-    ops = [op for op in function.body.block.ops if not isinstance(op, ReturnOp)]
-    while len(ops) == 1 and isinstance(ops[0], te.ParOp):
-        loops.append(ops[0])
-        ops = list(ops[0].body.block.ops)
-    return loops, ops
+def _dimensions(function: FuncOp) -> dict[SSAValue, int]:
+    """The dimension of the tiles that the variable of each loop is; raises where it is several.
+
+    A tile has its own; of another buffer a dimension is what loops over it are elsewhere.
+    """
+    named = [
+        (op.indices[expression.position], (op.buffer, place))
+        for op in function.walk()
+        if isinstance(op, te.AccessOp)
+        for place, expression in enumerate(op.index_map.results)
+        if isinstance(expression, AffineDimExpr)
+    ]
+    found: dict[SSAValue | tuple[SSAValue, int], int] = {
+        each: each[1] for _, each in named if each[0] in function.body.block.args
+    }
+    before = -1
+    while before < len(found):
+        before = len(found)
+        for pair in named:
+            dimensions = {found[one] for one in pair if one in found}
+            if len(dimensions) > 1:
+                raise NotOfOperatorsError
+            found |= {one: dimension for dimension in dimensions for one in pair}
+    return {one: dimension for one, dimension in found.items() if isinstance(one, SSAValue)}
 
 
-def elementwise_operators(op: tb.CustomOp) -> list[Operation]:
-    """The element-wise operators of an operator's function, the one of its result last.
+def operators_of(op: tb.CustomOp) -> list[Operation]:
+    """The operators of the block that an operator's function consists of, that of its result last.
 
-    None where its function is not known, or not one of nested parallel loops that write the element
-    at their variables, computed in f32 from elements at the same place, each read by one operator.
+    None where its function is not known, or does not consist of such: nested parallel loops over
+    the dimensions of the result that write elements at their variables, computed in f32 from
+    elements at the same place, and sums and maxima of them along one dimension.
     """
     function = op.declared_function()
     if function is None or len(op.outputs) != 1:
         return []
-    loops, ops = _innermost(function)
     arguments = function.body.block.args
     given = [arguments[place] for place in input_parameters(function)]
-    found = _Expansion(dict(zip(given, op.inputs, strict=True)), loops)
-    if not ops or not isinstance(bind := ops.pop(), te.BindOp):
-        return []
+    tiles: dict[SSAValue, _Number] = {
+        one: _Number(tile, IDENTITY) for one, tile in zip(given, op.inputs, strict=True)
+    }
     type_ = op.outputs[0].type
+    found = _Expansion(shape_of(type_), {}, tiles)
     try:
-        order = found.dimensions(bind)
-        if None in order or len({*order}) != len(loops):
-            return []
-        found.loops = [loops[cast(int, place)] for place in order]
-        for one in ops:
-            if len(one.results) != 1:
-                return []
-            found.numbers[one.results[0]] = found.number(one)
-        result = found.held(found.numbers[bind.value], type_.element_type)
-    except (NotElementwiseError, KeyError, ValueError):
-        return []
-    extents = tuple(loop.iterations for loop in found.loops)
-    if not found.parts or result is not found.parts[-1].results[0] or result.type != type_:
-        return []
-    # A tile that several operators read would have to be kept.
-    read = [value for part in found.parts for value in part.operands]
-    return found.parts if shape_of(type_) == extents and len({*read}) == len(read) else []
+        found.dimensions = _dimensions(function)
+        found.run(function.body.block.ops)
+        (result,) = [found.contents[one].tile for one in arguments if one not in given]
+        if result is not None and result is found.parts[-1].results[0] and result.type == type_:
+            return found.parts
+    except (NotOfOperatorsError, LookupError, ValueError):
+        pass
+    for part in reversed(found.parts):
+        part.erase()
+    return []
 
 
 @dataclass(frozen=True)
 class ExpandCustomPass(ModulePass):
-    """Writes a custom operator with element-wise operators where its function is element-wise.
+    """Writes a custom operator with operators of the block where its function consists of such.
 
     What reads it, and what it reads, can then share registers with it: it is an epilogue of its
-    producer, is cut as any operator is, and its tiles may be ragged.  A function is element-wise
-    that consists of nested parallel loops, writes the element of its result at their variables,
-    and computes it in f32, by functions that ``tb`` has, too, from elements at the same place;
-    along extents of 1 operands are broadcast.  What is computed of the elements of one tile is one
-    function of them.  Functions stay in which several operators would read a tile.
+    producer, is cut as any operator is, and its tiles may be ragged.  The function consists of
+    nested parallel loops over dimensions of its tiles, in any order and beside each other.  They
+    write elements at their variables, of the result or of buffers made in it, and compute them in
+    f32, by functions that ``tb`` has, too, from elements at the same place; along extents of 1
+    elements are broadcast.  ``red`` sums up along a dimension, from 0 on, or takes the largest.
+    What is computed of the elements of one tile is one function of them.
 
-    Before, of ``par M i { par N j { result[i, j] = 2.0 * tanh(x[i, j]) * x[i, j] } }``::
+    Before, of ``par M i { par N j { result[i, j] = 2.0 * tanh(x[i, j]) * x[i, j] } }``, and of
+    ``par M i { par N j { red s[i] += x[i, j] } par N j { result[i, j] = x[i, j] / s[i] } }``::
 
         %y = tb.custom @gated(%x) : (!tb.stensor<16x64xf16>) -> !tb.stensor<16x64xf16>
+        %z = tb.custom @shares(%y) : (!tb.stensor<16x64xf16>) -> !tb.stensor<16x64xf16>
 
     After::
 
         %y = tb.cast %x then [composed(mul, composed(mul_scalar(2.0), tanh), identity)] : ...
+        %s = tb.reduction %y dim 1 : !tb.stensor<16x64xf16> -> !tb.stensor<16x1xf32>
+        %z = tb.div %y, %s : (!tb.stensor<16x64xf16>, !tb.stensor<16x1xf32>) -> ...
     """
 
     name = "expand-custom"
@@ -238,7 +320,7 @@ class ExpandCustomPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Expands in every threadblock graph of the module."""
         for custom in [one for one in op.walk() if isinstance(one, tb.CustomOp)]:
-            parts = elementwise_operators(custom)
+            parts = operators_of(custom)
             if parts:
                 parts[-1].results[0].name_hint = custom.outputs[0].name_hint
                 Rewriter.replace_op(custom, parts, [parts[-1].results[0]])

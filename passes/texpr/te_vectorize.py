@@ -41,8 +41,8 @@ class Neighbours:
     accesses: tuple[te.ViewOp | te.BindOp, ...]
 
 
-def find_neighbours(loop: te.SeqOp) -> list[Neighbours]:
-    """What a loop of a step can access at once.
+def find_neighbours(loop: te.SeqOp, width: int) -> list[Neighbours]:
+    """What a loop of a step can access at once, ``width`` of its iterations together.
 
     All accesses to a buffer that is read and written must be to the same element; a body with
     effects of other kinds is left as it is.  Elements that are only written, by several operators,
@@ -69,7 +69,7 @@ def find_neighbours(loop: te.SeqOp) -> list[Neighbours]:
             if not all(
                 isinstance(op, te.BindOp)
                 and op.parent_block() is loop.body.block
-                and _are_neighbours(op, loop)
+                and _are_neighbours(op, loop, width)
                 for op in accesses
             ):
                 continue
@@ -83,26 +83,65 @@ def find_neighbours(loop: te.SeqOp) -> list[Neighbours]:
                 for op in same
                 if isinstance(op, (te.ViewOp, te.BindOp)) and op.parent_block() is loop.body.block
             ]
-            if len(direct) == len(same) and _are_neighbours(direct[0], loop):
+            if len(direct) == len(same) and _are_neighbours(direct[0], loop, width):
                 found.append(Neighbours(loop, tuple(direct)))
     return found
 
 
-def _are_neighbours(op: te.HasTouches, loop: te.SeqOp) -> bool:
+def strip_of(loop: te.SeqOp) -> int:
+    """How many iterations of a loop access most neighbours at once; 1 where none do."""
+    count = loop.iterations
+    widths = [one for one in (count, 16, 8, 4, 2) if 1 < one <= count and count % one == 0]
+    return next((one for one in widths if find_neighbours(loop, one)), 1)
+
+
+def cut_in_strips(loop: te.SeqOp, width: int) -> te.SeqOp:
+    """The loop over so many iterations of a loop, in one that takes the place of that."""
+    body, outer = Block(arg_types=[IndexType()]), Block(arg_types=[IndexType()])
+    name = loop.variable.name_hint or "k"
+    outer.args[0].name_hint, body.args[0].name_hint = f"{name}_first", f"{name}_next"
+    first, next_ = AffineExpr.dimension(0), AffineExpr.dimension(1)
+    map_ = AffineMap(2, 0, (first * width + next_,))
+    index = te.ApplyOp([outer.args[0], body.args[0]], AffineMapAttr(map_))
+    index.result.name_hint = loop.variable.name_hint
+    body.add_op(index)
+    for op in [*loop.body.block.ops]:
+        op.detach()
+        body.add_op(op)
+        for inner in op.walk():
+            inner.operands = [
+                index.result if one is loop.variable else one for one in inner.operands
+            ]
+    strip = te.SeqOp(width, body)
+    outer.add_op(strip)
+    Rewriter.replace_op(loop, te.SeqOp(loop.iterations // width, outer), [])
+    return strip
+
+
+def access_neighbours_at_once(loop: te.SeqOp) -> None:
+    """Makes one access of those to neighbours, in strips where the loop has more iterations."""
+    width = strip_of(loop)
+    if 1 < width < loop.iterations:
+        loop = cut_in_strips(loop, width)
+    for found in find_neighbours(loop, width):
+        _access_at_once(found)
+
+
+def _are_neighbours(op: te.HasTouches, loop: te.SeqOp, width: int) -> bool:
     """Whether all that an operator touches moves on by one element as the loop runs.
 
-    From one that so many begin at.
+    From one that ``width`` begin at.
     """
     if isinstance(op, te.AccessOp) and op.is_indirect:
         contents = (one for one in op.indices if isinstance(one.owner, te.IndexOfOp))
         if any(loop.is_ancestor(inner) for one in contents for inner in made_of(one)):
             return False
-        return _moves_by_one(op.exact_touch(), loop)
-    return all(_moves_by_one(touch, loop) for touch in op.touches())
+        return _moves_by_one(op.exact_touch(), loop, width)
+    return all(_moves_by_one(touch, loop, width) for touch in op.touches())
 
 
-def _moves_by_one(touch: te.Touch, loop: te.SeqOp) -> bool:
-    width, type_ = loop.iterations, touch.type
+def _moves_by_one(touch: te.Touch, loop: te.SeqOp, width: int) -> bool:
+    type_ = touch.type
     if width * element_bytes_of(type_) not in (4, 8, VECTOR_BYTES) or width == 1:
         return False
     shape, strides = type_.get_shape(), type_.strides()
@@ -179,7 +218,9 @@ def is_copy_of_neighbours(loop: te.SeqOp) -> bool:
     """Whether a loop does nothing but begin asynchronous copies of neighbours to neighbours."""
     copies = [op for op in loop.body.block.ops if not isinstance(op, (te.ApplyOp, te.IterationOp))]
     return bool(copies) and all(
-        isinstance(op, te.CopyAsyncOp) and op.elements == 1 and _are_neighbours(op, loop)
+        isinstance(op, te.CopyAsyncOp)
+        and op.elements == 1
+        and _are_neighbours(op, loop, loop.iterations)
         for op in copies
     )
 
@@ -196,7 +237,7 @@ def copy_at_once(loop: te.SeqOp) -> None:
         Rewriter.erase_op(loop)
 
 
-def access_at_once(found: Neighbours) -> None:
+def _access_at_once(found: Neighbours) -> None:
     """Reads the neighbours before the loop, if it reads them first, and writes them after it."""
     loop, accesses = found.loop, found.accesses
     first = accesses[0]
@@ -283,12 +324,12 @@ class TeVectorizePass(ModulePass):
 
     A condition on sizes that a call says, which holds for all iterations of a loop or for none,
     comes to stand around it.
-    A loop of a step of 2, 4 or 8 iterations, whose accesses to a buffer in device or shared memory
-    move on by one element from a multiple of their number, reads the elements at once into
-    registers before it and writes them at once after it; up to 16 bytes.  A loop of asynchronous
-    copies becomes one.  Loops whose variable is
-    in the index of registers get ``te.unroll``, and those of not too many instructions of inline
-    PTX.  Pre-condition: ``--te-promote``.
+    A loop of a step, whose accesses to a buffer in device or shared memory move on by one element
+    from a multiple of their number, reads the elements at once into registers before it and writes
+    them at once after it; up to 16 bytes.  Of more iterations than that, as many as make a vector
+    are a loop of their own, in one over such strips.  A loop of asynchronous copies becomes one.
+    Loops whose variable is in the index of registers get ``te.unroll``, and those of not too many
+    instructions of inline PTX.  Pre-condition: ``--te-promote``.
 
     Indices that are contents, the same in all iterations, are read in front of the loop.
 
@@ -319,7 +360,6 @@ class TeVectorizePass(ModulePass):
                     continue
                 loop = hoist_condition(loop)
                 read_contents_before(loop)
-                for found in find_neighbours(loop):
-                    access_at_once(found)
+                access_neighbours_at_once(loop)
             remove_unused_indices(kernel)
             mark_unrolled(kernel)

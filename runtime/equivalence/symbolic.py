@@ -27,7 +27,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     shape_of,
 )
-from mugraph.passes.mugraph.expand_custom import elementwise_operators
+from mugraph.passes.mugraph.expand_custom import operators_of
 from mugraph.passes.texpr.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -107,8 +107,10 @@ class ThreadblockExecution:
         if isinstance(op, tb.ReductionMaxOp):
             self.running_maximum(op)
             return
-        if isinstance(op, tb.CustomOp) and (parts := elementwise_operators(op)):
+        if isinstance(op, tb.CustomOp) and (parts := operators_of(op)):
             for part in parts:
+                # Elements are at the places of the result's.
+                self.bounds |= dict.fromkeys(part.results, self.bounds[op.outputs[0]])
                 self.execute(part)
             self.values[op.outputs[0]] = self.values[parts[-1].results[0]]
             return

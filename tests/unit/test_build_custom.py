@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import numpy.typing as npt
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import PassFailedException
 
 import mugraph.build as mi
-from mugraph.dialects import sched, te
+from mugraph.dialects import sched, tb, te
 from mugraph.passes.mugraph.expand_custom import ExpandCustomPass
 from mugraph.passes.transpile import TranspilePass
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.interpreter import run_function
 from mugraph.tools.export_mirage import MirageExportError, export_mirage
+
+Array = npt.NDArray[np.float32]
 
 SQUARED_RELU = """
 fn squared_relu(x: f32[M, N]): f32[M, N] {
@@ -32,6 +38,10 @@ def built(source: str, operator: str = "squared_relu") -> mi.KernelGraph:
     (y,) = graph.customized([x], block)
     graph.mark_output(y)
     return graph
+
+
+def program_of(module: ModuleOp) -> FuncOp:
+    return next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "g")
 
 
 def test_a_graph_has_the_functions_of_its_operators() -> None:
@@ -125,13 +135,81 @@ def test_element_wise_functions_are_computed_where_their_operands_are() -> None:
     (wanted,) = run_function(given, "g", [x])
     (found,) = run_function(expanded, "g", [x])
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
-    programs = [
-        next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == "g")
-        for module in (given, expanded)
-    ]
-    assert prove(*programs).holds
+    assert prove(program_of(given), program_of(expanded)).holds
     TranspilePass(arch="sm_90a").apply(make_context(), given)
     assert not any(isinstance(op, sched.CustomOp) for op in given.walk())
     for level in ("logical", "address"):
         (found,) = run_function(given, "g", [x], level=level)
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+ROWS = """
+fn softmax(x: f32[M, N]): f32[M, N] {
+    par M i {
+        new e: f32[N]
+        new largest: f32
+        new sum: f32
+        largest = -1000.0
+        sum = 0.0
+        par N j { red largest max= x[i, j] }
+        par N j { e[j] = exp(x[i, j] - largest) red sum += e[j] }
+        par N k { result[i, k] = e[k] / sum }
+    }
+}
+fn centred(x: f32[M, N]): f32[M, N] {
+    new mean: f32[M]
+    new apart: f32[M]
+    par M i { mean[i] = 0.0 apart[i] = 0.0 }
+    par M i { par N j { red mean[i] += x[i, j] / f32(N) } }
+    par N j { par M i {
+        let off = x[i, j] - mean[i]
+        red apart[i] += off * off
+    } }
+    par M i { par N j { result[i, j] = (x[i, j] - mean[i]) * rsqrt(apart[i] + 0.001) } }
+}
+"""
+
+
+def _centred(x: Array) -> Array:
+    off = x - x.mean(1, keepdims=True)
+    return off / np.sqrt((off * off).sum(1, keepdims=True) + 0.001)
+
+
+def _softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize(("name", "function"), [("softmax", _softmax), ("centred", _centred)])
+def test_rows_are_reduced_where_their_elements_are(
+    name: str, function: Callable[[Array], Array]
+) -> None:
+    given, expanded = (built(ROWS, name).module() for _ in range(2))
+    ExpandCustomPass().apply(make_context(), expanded)
+    assert not any(isinstance(op, tb.CustomOp) for op in expanded.walk())
+    assert prove(program_of(given), program_of(expanded)).holds
+    TranspilePass(arch="sm_90a").apply(make_context(), given)
+    x = np.random.default_rng(1).normal(size=(8, 12)).astype(np.float32)
+    for module in (expanded, given):
+        (found,) = run_function(module, "g", [x])
+        np.testing.assert_allclose(found, function(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "new s: f32[M] par M i { s[i] = 0.0 } par M i { par N j { red s[i] min= x[i, j] } }"
+        "par M i { par N j { result[i, j] = x[i, j] * s[i] } }",
+        "new s: f32[M] par M i { s[i] = 1.0 } par M i { par N j { red s[i] += x[i, j] } }"
+        "par M i { par N j { result[i, j] = x[i, j] * s[i] } }",
+        "par M i { reg s = 0.0 seq N j { s += x[i, j] } par N j { result[i, j] = s } }",
+        "par M i { par N j { result[i, j] = 0.0 } } par M i { result[i, 0] = x[i, 1] }",
+    ],
+)
+def test_what_the_block_has_no_operators_for_stays(body: str) -> None:
+    module = built(f"fn f(x: f32[M, N]): f32[M, N] {{ {body} }}", "f").module()
+    before = str(module)
+    ExpandCustomPass().apply(make_context(), module)
+    assert str(module) == before
+    (custom,) = (op for op in module.walk() if isinstance(op, tb.CustomOp))
+    assert len([*custom.inputs[0].uses]) == 1

@@ -98,6 +98,15 @@ def test_mappings_are_bijections(seed: int) -> None:
         assert sorted(met) == list(itertools.product(*map(range, extents)))
 
 
+def test_vectors_are_tried_where_there_are_too_many_classes() -> None:
+    extents, vectors = (16, 32, 128, 64), [(3, 2), (3, 4), (3, 8)]
+    classes = classes_of(tuple((deal, (32,)) for deal in deals(extents, 256, vectors)))
+    assert not classes.is_whole
+    assert {one.deal.vector[3] for one in classes.found} == {1, 2, 4, 8}
+    assert all(one.fits() for one in classes.found)
+    assert any(one.skipped for one in classes.found)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_hitting_sets_are_the_lightest(seed: int) -> None:
     generator = np.random.default_rng(seed)

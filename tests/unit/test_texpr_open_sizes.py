@@ -186,6 +186,33 @@ def test_sums_of_a_row_take_less_where_threads_have_parts_of_a_line() -> None:
     assert times[64] == pytest.approx(times[128], rel=0.05)
 
 
+ROWS = """
+fn f(x: f32[64, 1024]): f32[64, 1024] {
+    par 64 |i| #grid { par 1024 |j| #block {
+        reg v = 0.0
+        BODY
+        result[i, j] = v
+    } }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if i > 0 { v = x[i - 1, j] }",  # the first block loads nothing
+        "if j > 31 { v = x[i, j - 32] }",  # nor does the first warp
+        "v = x[i, j] seq 3 |k| { if j > k { v += x[i, j - k - 1] } }",  # what the block has already
+    ],
+)
+def test_a_step_loads_what_a_block_inside_the_grid_does_once(body: str) -> None:
+    found, plain = (
+        estimate_sizes(ROWS.replace("BODY", one), "f.te", {}, (), "h200").kernels[0]
+        for one in (body, "v = x[i, j]")
+    )
+    assert found.cache == pytest.approx(plain.cache, rel=0.05)
+
+
 def test_blocks_are_launched_one_after_the_other() -> None:
     work = BlockWork(32, 0, 32, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     short, long = (estimate_mapped(work, blocks, 0.0, H200).total for blocks in (2**18, 2**19))

@@ -111,7 +111,8 @@ def points_of(domain: Domain, kernel: te.KernelOp) -> tuple[dict[SSAValue, IntAr
 
 def addresses_at(access: Access, points: dict[SSAValue, IntArray]) -> IntArray:
     """Byte addresses by warp instruction and lane, -1 for those that the operator leaves out."""
-    threads = next(loop.iterations for loop in access.domain.loops if loop.name == "te.threads")
+    thread = next(loop.variable for loop in access.domain.loops if isinstance(loop, te.ThreadsOp))
+    threads = int(np.ptp(points[thread])) + 1
     count = _count(points)
     numbers = np.broadcast_to(first_numbers(access, points), count)
     offsets = addresses_of_numbers(access.type, numbers)

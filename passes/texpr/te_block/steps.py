@@ -29,8 +29,7 @@ from mugraph.passes.texpr.te_map.family import BandMapping
 from mugraph.passes.texpr.te_map.steps import band_step
 from mugraph.passes.texpr.te_map.types import retype
 from mugraph.passes.texpr.te_vectorize import (
-    access_at_once,
-    find_neighbours,
+    access_neighbours_at_once,
     mark_unrolled,
     remove_unused_indices,
 )
@@ -123,8 +122,7 @@ def make_step(
     for new in [op for op in body.walk() if isinstance(op, te.NewOp)]:
         retype(new.result, new.result.type.with_space(te.Space.REGISTER))
     for inner in [op for op in body.walk() if isinstance(op, te.SeqOp)]:
-        for found in find_neighbours(inner):
-            access_at_once(found)
+        access_neighbours_at_once(inner)
     buffers = tuple(value for value in spaces if spaces[value] is te.Space.SHARED)
     for value in buffers:
         _make_parameter(value, body, stored.get(value))

@@ -62,8 +62,8 @@ def map_function(function: FuncOp, target: Target, threads: int = 0) -> None:
     if not write_out(function.body.block, _is_around_blocks, MOST_LAUNCHES):
         raise PassFailedException(
             f"--te-map: {op_label(function)}: a loop in order around loops at level grid is "
-            f"written out, a kernel for each iteration, and {MOST_LAUNCHES} are the most; call the "
-            "function as often from the host"
+            f"written out, a kernel for each iteration, and {MOST_LAUNCHES} are the most; write "
+            "'fully par' for them, which is one kernel, or call the function as often from the host"
         )
     _Mapper(function, target, threads).run()
 

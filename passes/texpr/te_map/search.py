@@ -35,6 +35,11 @@ IntArray = npt.NDArray[np.int64]
 MOST_CLASSES = 8000
 """The classes of a band that are counted at most; of more, those of low digits."""
 
+_BELOW = ((None, None), *((below, None) for below in (12, 10, 8, 7, 6, 5)), (5, 4), (5, 2), (5, 0))
+"""Which digits of the lanes are low: those at positions below the first number; for each, all lower
+ones of its dimension but some are also of the lanes, of which the second number is the most, summed
+over the digits.  Wide choices come first."""
+
 _MOST_ORDERS = 24000
 """The same for threads that are no power of two, whose digits' order matters; they are few where
 the extents are small."""
@@ -80,6 +85,15 @@ class LaneClass:
             for dimension in reversed(range(len(self.radices)))
             for position in range(len(self.radices[dimension]))
             if (dimension, position) not in taken
+        )
+
+    @property
+    def skipped(self) -> int:
+        """How many lower digits of its dimension each digit of the lanes has that are not."""
+        return sum(
+            (dimension, below) not in self.lanes
+            for dimension, position in self.lanes
+            for below in range(position)
         )
 
     def fits(self) -> bool:
@@ -144,26 +158,38 @@ def classes_of(deals: tuple[tuple[Deal, tuple[int, ...]], ...]) -> Classes:
     With each deal come the numbers of lanes that are served together, ascending, the last a warp.
     Where there are more than ``MOST_CLASSES``, digits of the lanes are low ones.
     """
-    is_binary = all(set(primes_of(deal.busy)) <= {2} for deal, _ in deals)
-    most = MOST_CLASSES if is_binary else _MOST_ORDERS
+    most = MOST_CLASSES if all(_is_binary(deal) for deal, _ in deals) else _MOST_ORDERS
+    boxes: dict[object, tuple[list[Deal], tuple[int, ...]]] = {}
+    for deal, parts in deals:
+        boxes.setdefault((deal.box, deal.busy, parts), ([], parts))[0].append(deal)
+    places = {deal: place for place, (deal, _) in enumerate(deals)}
     found: dict[object, LaneClass] = {}
-    for reach in (None, 12, 10, 8, 7, 6, 5):
+    for reach, skipped in _BELOW:
         if reach != 5 and _count(deals, reach) > most:
             continue
         found = {}
         for one, together in (
-            (one, parts) for deal, parts in deals for one in _of_deal(deal, parts, reach)
+            (one, parts) for some, parts in boxes.values() for one in _of_box(some, parts, reach)
         ):
+            if skipped is not None and one.skipped > skipped:
+                continue
             found.setdefault(_key(one, together), one)
             if len(found) > most:
                 break
         else:
-            return Classes(_simple_first(found), reach is None)
-    return Classes(_simple_first(found), False)
+            return Classes(_simple_first(found, places), reach is None)
+    return Classes(_simple_first(found, places), False)
 
 
-def _simple_first(found: dict[object, LaneClass]) -> tuple[LaneClass, ...]:
-    return tuple(sorted(found.values(), key=lambda one: sum(p for _, p in one.lanes)))
+def _simple_first(found: dict[object, LaneClass], places: dict[Deal, int]) -> tuple[LaneClass, ...]:
+    def complexity(one: LaneClass) -> tuple[int, int]:
+        return sum(position for _, position in one.lanes), places[one.deal]
+
+    return tuple(sorted(found.values(), key=complexity))
+
+
+def _is_binary(deal: Deal) -> bool:
+    return deal.busy & (deal.busy - 1) == 0
 
 
 def _count(deals: Sequence[tuple[Deal, tuple[int, ...]]], reach: int | None) -> int:
@@ -173,7 +199,7 @@ def _count(deals: Sequence[tuple[Deal, tuple[int, ...]]], reach: int | None) -> 
         primes = [primes_of(extent) for _, extent in deal.box]
         digits = sum(min(len(each), reach or len(each)) for each in primes)
         lanes = len(primes_of(min(deal.busy, WARP)))
-        if set(primes_of(deal.busy)) <= {2}:
+        if _is_binary(deal):
             ends = [min(part.bit_length() - 1, lanes) for part in parts]
             count = math.comb(digits, min(lanes, digits))
             for begin, end in itertools.pairwise([0, *ends]):
@@ -231,27 +257,43 @@ def _key(one: LaneClass, parts: tuple[int, ...]) -> object:
     return one.deal.box, tuple(tuple(sorted(group)) for group in groups)
 
 
-def _of_deal(deal: Deal, parts: tuple[int, ...], reach: int | None) -> Iterator[LaneClass]:
-    threads = [primes_of(count) for count in deal.counts]
+def _of_box(
+    deals: Sequence[Deal], parts: tuple[int, ...], reach: int | None
+) -> Iterator[LaneClass]:
+    """The classes of deals of one box, each with the first deal that has it."""
+    if _is_binary(deals[0]):
+        # Digits of 2 come first, whatever part of them is of threads.
+        for radices, places in _digits(deals[0], reach):
+            for deal, lanes in _binary(deals, radices, places, parts):
+                yield LaneClass(deal, radices, lanes)
+        return
+    for deal in deals:
+        for radices, places in _digits(deal, reach):
+            for lanes in _sequences(deal, radices, places, ()):
+                yield LaneClass(deal, radices, lanes)
+
+
+def _digits(
+    deal: Deal, reach: int | None
+) -> Iterator[tuple[tuple[tuple[int, ...], ...], list[DigitKey]]]:
+    """The radices that the digits of a deal may have, and the digits that lanes may be."""
     every = [
-        [*primes, *primes_of(steps)] for primes, steps in zip(threads, deal.steps, strict=True)
+        [*primes_of(count), *primes_of(steps)]
+        for count, steps in zip(deal.counts, deal.steps, strict=True)
     ]
     arrangements = [
         list(permutations(primes)) if reach is None else [tuple(primes)] for primes in every
     ]
     for radices in itertools.product(*arrangements):
-        places = [
-            (dimension, position)
-            for dimension in reversed(range(len(radices)))
-            for position in range(len(radices[dimension]))
-            if reach is None or position < reach
-        ]
-        if set(itertools.chain.from_iterable(threads)) <= {2}:
-            chosen = _binary(deal, radices, places, parts)
-        else:
-            chosen = _sequences(deal, radices, places, ())
-        for lanes in chosen:
-            yield LaneClass(deal, tuple(radices), lanes)
+        yield (
+            radices,
+            [
+                (dimension, position)
+                for dimension in reversed(range(len(radices)))
+                for position in range(len(radices[dimension]))
+                if reach is None or position < reach
+            ],
+        )
 
 
 def permutations(items: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -266,27 +308,36 @@ def permutations(items: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _binary(
-    deal: Deal,
+    deals: Sequence[Deal],
     radices: Sequence[tuple[int, ...]],
     places: Sequence[DigitKey],
     parts: tuple[int, ...],
-) -> Iterator[tuple[DigitKey, ...]]:
-    """The lanes of a deal whose numbers of threads are powers of two: sets, part by part."""
-    bits = min(deal.busy, WARP).bit_length() - 1
+) -> Iterator[tuple[Deal, tuple[DigitKey, ...]]]:
+    """The lanes of deals whose numbers of threads are powers of two: sets, part by part."""
+    bits = min(deals[0].busy, WARP).bit_length() - 1
     ends = [min(part.bit_length() - 1, bits) for part in parts]
     sizes = [end - begin for begin, end in itertools.pairwise([0, *ends])]
     usable = [place for place in places if radices[place[0]][place[1]] == 2]
-    most = [count.bit_length() - 1 for count in deal.counts]
+    most = [tuple(count.bit_length() - 1 for count in deal.counts) for deal in deals]
 
-    def extend(chosen: tuple[DigitKey, ...], left: Sequence[int]) -> Iterator[tuple[DigitKey, ...]]:
-        if not left:
-            yield chosen
-            return
+    @cache
+    def first_with(used: tuple[int, ...]) -> Deal | None:
+        for deal, limits in zip(deals, most, strict=True):
+            if all(map(operator.le, used, limits)):
+                return deal
+        return None
+
+    def extend(
+        chosen: tuple[DigitKey, ...], left: Sequence[int]
+    ) -> Iterator[tuple[Deal, tuple[DigitKey, ...]]]:
         free = [place for place in usable if place not in chosen]
         for some in itertools.combinations(free, left[0]):
             lanes = (*chosen, *some)
-            used = [sum(d == dimension for d, _ in lanes) for dimension in range(len(most))]
-            if all(n <= limit for n, limit in zip(used, most, strict=True)):
+            dimensions = [dimension for dimension, _ in lanes]
+            deal = first_with(tuple(map(dimensions.count, range(len(radices)))))
+            if deal is not None and len(left) == 1:
+                yield deal, lanes
+            elif deal is not None:
                 yield from extend(lanes, left[1:])
 
     yield from extend((), sizes)

@@ -41,10 +41,11 @@ __device__ __forceinline__ T* of_block(T* place, int rank) {
 __device__ __forceinline__ constexpr int floor_div(int x, int y) { return x / y - (x % y < 0); }
 __device__ __forceinline__ constexpr int floor_mod(int x, int y) { return x % y + (x % y < 0 ? y : 0); }
 
-// Swizzle<kBits, kBase, kShift> of an offset in elements.
+// Swizzle<kBits, kBase, kShift> of an offset in elements.  nvcc 13.0 makes the address of element 0
+// of some offsets in unrolled loops where bits are masked before they are shifted.
 template <int kBits, int kBase, int kShift>
 __device__ __forceinline__ constexpr int swizzle(int offset) {
-  return offset ^ ((offset & (((1 << kBits) - 1) << (kBase + kShift))) >> kShift);
+  return offset ^ ((offset >> kShift) & (((1 << kBits) - 1) << kBase));
 }
 
 template <int kBytes>

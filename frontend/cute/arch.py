@@ -8,7 +8,7 @@ from typing import Any
 
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric
-from mugraph.cute.machine import kernel_machine
+from mugraph.cute.machine import kernel_machine, number_of_groups
 from mugraph.cute.sizes import grid_at_most
 from mugraph.dialects.programming_model import WARP
 
@@ -51,11 +51,9 @@ def cp_async_commit_group() -> None:
     kernel_machine("cp_async_commit_group").commit()
 
 
-def cp_async_wait_group(groups: int) -> None:
+def cp_async_wait_group(groups: Numeric) -> None:
     """Waits until at most ``groups`` of the newest groups of the thread are under way."""
-    if groups < 0:
-        raise KernelError(f"cp_async_wait_group: {groups} groups cannot be under way")
-    kernel_machine("cp_async_wait_group").wait(groups)
+    kernel_machine("cp_async_wait_group").wait(number_of_groups("cp_async_wait_group", groups))
 
 
 def warp_idx() -> Any:
@@ -136,8 +134,7 @@ def cp_async_bulk_commit_group() -> None:
     kernel_machine("cp_async_bulk_commit_group").bulk_commit()
 
 
-def cp_async_bulk_wait_group(groups: int) -> None:
+def cp_async_bulk_wait_group(groups: Numeric) -> None:
     """Waits until at most ``groups`` of the thread's newest stores by TMA may still read."""
-    if groups < 0:
-        raise KernelError(f"cp_async_bulk_wait_group: {groups} groups cannot be under way")
-    kernel_machine("cp_async_bulk_wait_group").bulk_wait(groups)
+    name = "cp_async_bulk_wait_group"
+    kernel_machine(name).bulk_wait(number_of_groups(name, groups))

@@ -118,6 +118,9 @@ class Number:
 
     __hash__ = object.__hash__
 
+    def __repr__(self) -> str:
+        return "an element of a tensor"
+
     def __invert__(self) -> Number:
         """The opposite of a truth."""
         emit = self.recording.add

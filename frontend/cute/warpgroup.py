@@ -7,8 +7,8 @@ their operands may be overwritten.
 
 from __future__ import annotations
 
-from mugraph.cute.errors import KernelError
-from mugraph.cute.machine import kernel_machine
+from mugraph.cute.indices import Numeric
+from mugraph.cute.machine import kernel_machine, number_of_groups
 
 
 def fence() -> None:
@@ -21,8 +21,7 @@ def commit_group() -> None:
     kernel_machine("warpgroup.commit_group").warpgroup_commit()
 
 
-def wait_group(groups: int) -> None:
+def wait_group(groups: Numeric) -> None:
     """Waits until at most ``groups`` of the newest groups are under way."""
-    if groups < 0:
-        raise KernelError(f"warpgroup.wait_group: {groups} groups cannot be under way")
-    kernel_machine("warpgroup.wait_group").warpgroup_wait(groups)
+    name = "warpgroup.wait_group"
+    kernel_machine(name).warpgroup_wait(number_of_groups(name, groups))

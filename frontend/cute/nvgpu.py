@@ -116,6 +116,12 @@ class warp:  # noqa: N801
         form = f"U16x{2 * num_matrices}_LDSM_T" if transpose else f"U32x{num_matrices}_LDSM_N"
         return f"SM75_{form}"
 
+    @staticmethod
+    def StMatrix8x8x16bOp(transpose: bool = False, num_matrices: int = 1) -> str:  # noqa: N802
+        """``stmatrix`` of so many matrices; kernels have it of 4."""
+        form = f"U16x{2 * num_matrices}_STSM_T" if transpose else f"U32x{num_matrices}_STSM_N"
+        return f"SM90_{form}"
+
 
 class warpgroup:  # noqa: N801
     """Instructions of a warp group."""

@@ -449,8 +449,8 @@ def test_what_layouts_cannot_do() -> None:
         tile = cute.SmemAllocator().allocate_tensor("f16", cute.Layout((8, 1, 1), (2, 0, 0)))
         cute.copy("SM75_U32x4_LDSM_N", tile, fragment)  # here
 
-    refused(engine, "# here", "cp.async and ldmatrix, not by SM90_TMA_LOAD", a, b)
-    refused(matrices, "# here", "reads lines of 8 neighbours that begin at multiples of 8", a, b)
+    refused(engine, "# here", "ldmatrix and stmatrix, not by SM90_TMA_LOAD", a, b)
+    refused(matrices, "# here", "moves lines of 8 neighbours that begin at multiples of 8", a, b)
     refused(ranks, "# here", "copy: the source (8,8):(64,1) has 64 elements, the destination", a, a)
     refused(aligned, "# here", "moves 4 elements at once; the source", a, b)
     refused(no_rank, "# here", "gemm: B has the layout 64:1; its rank must be 2", a, b)

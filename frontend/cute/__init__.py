@@ -16,7 +16,7 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
     module = launch.trace()    # for --check-hazards, -t cuda ...
 """
 
-from mugraph.cute import arch, cutlass, math, nvgpu, warpgroup
+from mugraph.cute import arch, cutlass, math, nvgpu, pipeline, warpgroup
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, printf, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import (
@@ -122,6 +122,7 @@ __all__ = [
     "math",
     "mma_atom",
     "nvgpu",
+    "pipeline",
     "printf",
     "reduce",
     "size",

@@ -37,6 +37,7 @@ from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
 from mugraph.cute.simt import SimtMachine
 from mugraph.cute.sizes import Size, at_most, grid_at_most, size_named, sizes_in
+from mugraph.cute.states import States
 from mugraph.cute.tensors import order_in_memory, whole_tensor
 from mugraph.dialects import te
 from mugraph.dialects.cute import Layout, make_row_major_layout
@@ -323,19 +324,7 @@ class Launch:
         with reported():
             _require_names(sizes)
         body = Block(arg_types=[*map(self._type, parameters), *(IndexType() for _one in sizes)])
-        values = [size.value for size in sizes]
-        with reported():
-            recording = Recording(self.name, self.grid, self.block, values, len(parameters))
-        code = self.call.kernel.function.__code__
-        place = short_path(code.co_filename), code.co_firstlineno, 1
-        recording.kernel.location = file_location(*place)
-        tensors: dict[str, Tensor] = {}
-        for one, argument in zip(parameters, body.args, strict=False):
-            argument.name_hint = one.name
-            engine = RecordedEngine(recording, argument, one.dtype, sizes=one.sizes)
-            tensors[one.name] = whole_tensor(engine, one.layout)
-        with running_on(Recorder(recording)):
-            self._call(tensors)
+        recording = self._recorded(body, sizes)
         with reported():
             body.add_ops([recording.finish(), ReturnOp()])
         for size, argument in zip(sizes, body.args[len(parameters) :], strict=True):
@@ -371,6 +360,28 @@ class Launch:
                 "tensor, copy by copy_if with predicates of elem_less"
             )
         return module
+
+    def _recorded(self, body: Block, sizes: Sequence[Size]) -> Recording:
+        """The kernel on the arguments of a block, recorded until loops know what they advance."""
+        parameters, states = self.call.parameters, States({})
+        code = self.call.kernel.function.__code__
+        place = file_location(short_path(code.co_filename), code.co_firstlineno, 1)
+        while True:
+            values = [size.value for size in sizes]
+            with reported():
+                recording = Recording(self.name, self.grid, self.block, values, len(parameters))
+            recording.kernel.location = place
+            tensors: dict[str, Tensor] = {}
+            for one, argument in zip(parameters, body.args, strict=False):
+                argument.name_hint = one.name
+                engine = RecordedEngine(recording, argument, one.dtype, sizes=one.sizes)
+                tensors[one.name] = whole_tensor(engine, one.layout)
+            with running_on(Recorder(recording, states)):
+                self._call(tensors)
+            if states.is_right():
+                return recording
+            recording.kernel.erase(safe_erase=False)
+            states = States(states.found)
 
     def text(self, arch: str = DEFAULT_TARGET) -> str:
         """The recorded kernel as text, with the lines of Python in it: what ``mg-opt`` reads."""

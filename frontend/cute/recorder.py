@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import gcd, prod
 from typing import Any
 
@@ -93,7 +93,7 @@ class Recorder(AsyncRecorder):
     def when(self, condition: Any) -> Any:
         """What runs where a condition holds."""
         if isinstance(condition, Predicate):
-            return self.recording.condition(condition)
+            return self._decided(condition)
         if isinstance(condition, Number) and condition.value.type == i1:
             return self.recording.truth(condition.value)
         if condition is True:
@@ -105,6 +105,11 @@ class Recorder(AsyncRecorder):
             "iterations, or 'a[i] > 0' on elements"
         )
 
+    @contextmanager
+    def _decided(self, condition: Predicate) -> Generator[None]:
+        with self.recording.condition(condition), self.states.condition(condition):
+            yield
+
     def iterate(self, extent: Numeric, name: str) -> Iterator[Numeric]:
         """One iteration, which stands for all of a loop."""
         most = at_most(extent)
@@ -113,13 +118,18 @@ class Recorder(AsyncRecorder):
             return
         with (
             self.recording.shared_loop(most, name) if most > 1 else nullcontext(0) as variable,
-            self.when(variable < extent),
+            self._within(variable < extent),
+            self.states.loop(variable, extent),
         ):
             try:
                 yield variable
             except GeneratorExit:
                 self.recording.left_early = most
                 raise
+
+    def _within(self, bound: Predicate | bool) -> AbstractContextManager[None]:
+        """Iterations that are there."""
+        return self.recording.condition(bound) if isinstance(bound, Predicate) else nullcontext()
 
     def registers(self, elements: int, dtype: Any) -> RecordedEngine:
         """New registers of each thread."""

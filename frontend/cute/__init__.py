@@ -17,6 +17,7 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
 """
 
 from mugraph.cute import arch, cutlass, math, nvgpu, pipeline, warpgroup
+from mugraph.cute.compiled import CompiledFunction, compile
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, printf, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import (
@@ -72,6 +73,7 @@ from mugraph.dialects.cute.tiled import TiledCopy, TiledMma, make_layout_tv, mak
 from mugraph.dialects.cute.tma import TmaCopy, make_tma_copy, tma_partition
 
 __all__ = [
+    "CompiledFunction",
     "FakeTensor",
     "Kernel",
     "KernelCall",
@@ -88,6 +90,7 @@ __all__ = [
     "call_mma",
     "ceil_div",
     "clear",
+    "compile",
     "copy",
     "copy_atom",
     "copy_if",

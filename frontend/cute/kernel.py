@@ -61,6 +61,10 @@ Extents = Sequence[Numeric]
 
 _LAUNCHES_RUN: ContextVar[bool] = ContextVar("_LAUNCHES_RUN", default=False)
 """Whether a function of :func:`jit` is called, outside of kernels."""
+_LAUNCHES: ContextVar[list[Launch] | None] = ContextVar("_LAUNCHES", default=None)
+"""What a function launches that is compiled: instead of running it."""
+_ELEMENTS = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
+"""PyTorch's names of types that numpy does not have."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,15 @@ class _Parameter:
     """Of each of them the size that a call says; none where all are numbers."""
 
 
+def _is_of_torch(value: Any) -> bool:
+    return hasattr(value, "__dlpack__") and hasattr(value, "stride")
+
+
 def _parameter(name: str, value: Any) -> _Parameter | None:
+    if _is_of_torch(value):
+        element = str(value.dtype).rpartition(".")[2]
+        shape, steps = tuple(value.shape), tuple(value.stride())
+        value = make_fake_tensor(_ELEMENTS.get(element, element), shape, steps)
     if isinstance(value, FakeTensor):
         sizes: tuple[Size | None, ...] = ()
         if value.extents is not None:
@@ -249,8 +261,18 @@ class KernelCall:
                     f"a block has at most {MAX_THREADS} threads, not {prod(threads)} ({block})"
                 )
             made = Launch(self, _three("grid", grid), threads)
-        if _LAUNCHES_RUN.get() and all(one.storage is not None for one in self.parameters):
-            made.run()
+        launches = _LAUNCHES.get()
+        if launches is not None:
+            launches.append(made)
+        elif _LAUNCHES_RUN.get():
+            if all(one.storage is not None for one in self.parameters):
+                made.run()
+            elif any(_is_of_torch(one) for one in self.arguments.values()):
+                with reported():
+                    raise KernelError(
+                        f"'{made.name}' is launched on tensors of PyTorch; compile the function "
+                        "that launches it by cute.compile, and call what that gives"
+                    )
         return made
 
 
@@ -438,6 +460,17 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
             _LAUNCHES_RUN.reset(before)
 
     return called
+
+
+def launches_of(function: Callable[..., Any], arguments: Sequence[Any]) -> list[Launch]:
+    """What a function launches on arguments; nothing is run."""
+    found: list[Launch] = []
+    before = _LAUNCHES.set(found)
+    try:
+        function(*arguments)
+    finally:
+        _LAUNCHES.reset(before)
+    return found
 
 
 def kernel(function: Callable[..., None] | None = None, *, results: Sequence[str] = ()) -> Any:

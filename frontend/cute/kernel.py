@@ -252,14 +252,23 @@ class KernelCall:
         found = [_parameter(name, value) for name, value in arguments.items()]
         self.parameters = [one for one in found if one is not None]
 
-    def launch(self, grid: Extents, block: Extents) -> Launch:
-        """The kernel on so many blocks and threads: not yet run, nor recorded."""
+    def launch(
+        self, grid: Extents, block: Extents, *, cluster: Extents = (1,), smem: int | None = None
+    ) -> Launch:
+        """The kernel on so many blocks and threads: not yet run, nor recorded.
+
+        ``smem`` says nothing: shared memory is what the kernel allocates.  Raises KernelError for
+        clusters of several blocks, which kernels do not have.
+        """
+        del smem
         with reported():
             threads = _three("block", block)
             if prod(threads) > MAX_THREADS:
                 raise KernelError(
                     f"a block has at most {MAX_THREADS} threads, not {prod(threads)} ({block})"
                 )
+            if prod(_three("cluster", cluster)) > 1:
+                raise KernelError(f"kernels have no clusters of several blocks, such as {cluster}")
             made = Launch(self, _three("grid", grid), threads)
         launches = _LAUNCHES.get()
         if launches is not None:

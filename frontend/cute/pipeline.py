@@ -148,9 +148,8 @@ class PipelineAsync:
         arch.sync_threads()
         return cls(full, num_stages, tx_count)
 
-    def producer_acquire(self, state: PipelineState, try_acquire_token: Any = None) -> None:
+    def producer_acquire(self, state: PipelineState, _token: Any = None) -> None:
         """Waits until the stage is empty."""
-        del try_acquire_token
         arch.mbarrier_wait(self._empty + state.index, state.phase)
 
     def producer_commit(self, state: PipelineState) -> None:
@@ -167,13 +166,11 @@ class PipelineAsync:
             for stage in range(self.num_stages):
                 PipelineAsync.producer_acquire(self, state.kept(stage))
 
-    def consumer_try_wait(self, state: PipelineState) -> None:
+    def consumer_try_wait(self, _state: PipelineState) -> None:
         """Asks whether the stage is full; ``consumer_wait`` waits in either case."""
-        del state
 
-    def consumer_wait(self, state: PipelineState, try_wait_token: Any = None) -> None:
+    def consumer_wait(self, state: PipelineState, _token: Any = None) -> None:
         """Waits until the stage is full."""
-        del try_wait_token
         arch.mbarrier_wait(self._full + state.index, state.phase)
 
     def consumer_release(self, state: PipelineState) -> None:
@@ -199,7 +196,7 @@ class PipelineTmaAsync(PipelineAsync):
 
     _OF_WARPS = True
 
-    def producer_acquire(self, state: PipelineState, try_acquire_token: Any = None) -> None:
+    def producer_acquire(self, state: PipelineState, _token: Any = None) -> None:
         """Waits until the stage is empty, and announces the bytes that come.
 
         Of a whole warp one thread does so, the one that then copies by TMA.
@@ -254,24 +251,24 @@ class _Participant:
         """Goes to the next stage."""
         self.state.advance()
 
-    def _here(self, wait: Callable[[PipelineState], None]) -> Stage:
+    def _here(self, wait: Callable[[PipelineState], None], *, advances: bool) -> Stage:
         wait(self.state)
-        return Stage(self.pipe, self.state.kept())
+        stage = Stage(self.pipe, self.state.kept())
+        if advances:
+            self.advance()
+        return stage
 
 
 class PipelineProducer(_Participant):
     """Who fills stages."""
 
-    def acquire(self, try_acquire_token: Any = None) -> Stage:
+    def acquire(self, _token: Any = None) -> Stage:
         """The next stage, once it is empty."""
-        del try_acquire_token
-        return self._here(self.pipe.producer_acquire)
+        return self._here(self.pipe.producer_acquire, advances=False)
 
-    def acquire_and_advance(self, try_acquire_token: Any = None) -> Stage:
+    def acquire_and_advance(self, _token: Any = None) -> Stage:
         """As :meth:`acquire`, and goes on."""
-        stage = self.acquire(try_acquire_token)
-        self.advance()
-        return stage
+        return self._here(self.pipe.producer_acquire, advances=True)
 
     def commit(self) -> None:
         """Says that the thread has filled the stage."""
@@ -285,16 +282,16 @@ class PipelineProducer(_Participant):
 class PipelineConsumer(_Participant):
     """Who reads stages."""
 
-    def wait(self, try_wait_token: Any = None) -> Stage:
-        """The next stage, once it is full."""
-        del try_wait_token
-        return self._here(self.pipe.consumer_wait)
+    def try_wait(self) -> None:
+        """Asks whether the next stage is full; ``wait`` waits in either case."""
 
-    def wait_and_advance(self, try_wait_token: Any = None) -> Stage:
+    def wait(self, _token: Any = None) -> Stage:
+        """The next stage, once it is full."""
+        return self._here(self.pipe.consumer_wait, advances=False)
+
+    def wait_and_advance(self, _token: Any = None) -> Stage:
         """As :meth:`wait`, and goes on."""
-        stage = self.wait(try_wait_token)
-        self.advance()
-        return stage
+        return self._here(self.pipe.consumer_wait, advances=True)
 
     def release(self) -> None:
         """Says that the stage was read."""

@@ -709,6 +709,9 @@ def test_mistakes_of_a_program_are_sentences_with_its_line() -> None:
     for grid, shown in ((4, "4"), ((0,), r"\(0,\)")):
         with pytest.raises(cute.KernelError, match=rf"py:\d+: the grid has .*, not {shown}$"):
             call.launch(grid=grid, block=(32,))
+    with pytest.raises(cute.KernelError, match=r"py:\d+: kernels have no clusters .* \(2, 1\)"):
+        call.launch(grid=(4,), block=(32,), cluster=(2, 1))
+    call.launch(grid=(4,), block=(32,), cluster=(1, 1, 1), smem=1024)
     with pytest.raises(cute.KernelError, match=r"py:\d+: kernel 'barriers': missing a required"):
         cute.kernel(barriers)()
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fuzz.emulated_texpr import TexprProgram, build_texpr, emulate_texpr
+from unit import test_cute_pipeline as pipelines
 from unit.test_cute_kernels import kernel_of, line_of
 
 from mugraph import cute
@@ -202,3 +205,37 @@ def test_stores_of_matrices_are_checked() -> None:
     two = cute.nvgpu.warp.StMatrix8x8x16bOp(num_matrices=2)
     with pytest.raises(cute.KernelError, match="store four matrices at once by stmatrix"):
         launched(64, 64, ROWS, two)[0].trace()
+
+
+def test_as_cuda_on_the_emulator(tmp_path: Path) -> None:
+    """Shuffles, parts of warps, stored matrices, and pipelines, in several orders of threads."""
+    random = np.random.default_rng(7)
+    x, rows = random.standard_normal((8, 96)).astype(F16), random.random((15, 32)).astype(F32)
+    wide = np.exp(x.astype(np.float64))
+    sums, lanes = np.zeros((3, 32), F32), np.arange(64, dtype=F32)
+    cases: list[tuple[cute.Launch, list[Any], Any]] = [
+        (softmax(x, x, 8).launch((1,), (64,)), [x], wide / wide.sum(1, keepdims=True)),
+        (pipelines.scaled(rows, sums, 3, 4).launch((1,), (64,)), [rows], sum_of(rows)),
+    ]
+    for kind, offset, clamp, source in SHUFFLES:
+        launch = exchanged(lanes, lanes, kind, offset, clamp).launch((1,), (64,))
+        exact = [lane // 32 * 32 + source(lane % 32) for lane in range(64)]
+        cases.append((launch, [lanes], np.array(exact)))
+    for layout in (ROWS, SWIZZLED):
+        launch, (a, b, _c) = launched(64, 64, layout)
+        cases.append((launch, [a, b], a.astype(np.float64) @ b.astype(np.float64).T))
+    for kernel, extra, threads in ((pipelines.participants, "", 160), (pipelines.states, 3, 128)):
+        a, b, c, mma = pipelines.operands(64, 128, 320)
+        launch = kernel(a, b, c, mma, extra).launch((1, 2), (threads,))
+        cases.append((launch, [a, b], a.astype(np.float64) @ b.astype(np.float64).T))
+    programs = [TexprProgram(launch.trace(), inputs) for launch, inputs, _exact in cases]
+    executable = build_texpr(programs, tmp_path)
+    for number, (program, (_launch, _inputs, exact)) in enumerate(
+        zip(programs, cases, strict=True)
+    ):
+        for (found,) in emulate_texpr(executable, number, program, tmp_path / str(number)):
+            np.testing.assert_allclose(found.reshape(exact.shape), exact, atol=5e-3)
+
+
+def sum_of(rows: Any) -> Any:
+    return 2 * rows.reshape(3, 5, 32).sum(1)

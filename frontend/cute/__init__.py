@@ -16,7 +16,7 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
     module = launch.trace()    # for --check-hazards, -t cuda ...
 """
 
-from mugraph.cute import arch, cutlass, math, nvgpu, pipeline, warpgroup
+from mugraph.cute import arch, cutlass, math, nvgpu, pipeline
 from mugraph.cute.compiled import CompiledFunction, compile
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, printf, when
 from mugraph.cute.errors import KernelError
@@ -39,6 +39,7 @@ from mugraph.cute.nvgpu import (
     make_tiled_copy_C,
     make_tiled_copy_tv,
     make_tiled_mma,
+    warpgroup,
 )
 from mugraph.cute.sizes import ceil_div, divisibility, size, sym_int
 from mugraph.cute.storage import struct

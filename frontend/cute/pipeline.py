@@ -210,6 +210,31 @@ class PipelineTmaAsync(PipelineAsync):
 
 
 @dataclass(frozen=True)
+class PipelineTmaStore:
+    """Tiles that a thread stores by TMA, and that are written again once they were read."""
+
+    num_stages: int
+
+    @staticmethod
+    def create(*, num_stages: int, producer_group: CooperativeGroup) -> PipelineTmaStore:
+        """A pipeline of the thread, or warp, that stores."""
+        del producer_group
+        return PipelineTmaStore(num_stages)
+
+    def producer_acquire(self) -> None:
+        """Waits until the oldest tile was read."""
+        arch.cp_async_bulk_wait_group(self.num_stages - 1)
+
+    def producer_commit(self) -> None:
+        """Closes the group of the stores that were begun."""
+        arch.cp_async_bulk_commit_group()
+
+    def producer_tail(self) -> None:
+        """Waits until all tiles were read."""
+        arch.cp_async_bulk_wait_group(0)
+
+
+@dataclass(frozen=True)
 class Stage:
     """A stage that a thread has acquired, or waited for."""
 

@@ -248,3 +248,48 @@ def test_states_that_are_not_known() -> None:
     use(clusters, "is a cluster, which kernels do not have", "PipelineAsync.create")
     use(parted, "advanced under a condition, and other threads", "# the use")
     use(now_and_then, "advance it in each iteration", "# the condition")
+
+
+@cute.kernel(results=["y"])
+def copied(x: Any, y: Any, stages: int, waits: bool) -> None:
+    """Rows times 2, by tiles of 8 rows that one warp stores by TMA."""
+    thread, _y, _z = cute.arch.thread_idx()
+    shape = (8, 64)
+    layout = cute.make_ordered_layout((*shape, stages), order=(1, 0, 2))
+    tiles = cute.SmemAllocator().allocate_tensor(F32, layout)
+    store, whole = cute.nvgpu.cpasync.make_tiled_tma_atom(
+        cute.nvgpu.cpasync.CopyBulkTensorTileS2GOp(), y, cute.select(layout, mode=[0, 1]), shape
+    )
+    group = pipeline.CooperativeGroup(pipeline.Agent.Thread)
+    pipe = pipeline.PipelineTmaStore.create(num_stages=stages, producer_group=group)
+    for k in cutlass.range(x.shape[0] // 8):
+        stage = k % stages
+        if thread < 32 and waits:
+            pipe.producer_acquire()
+        cute.arch.sync_threads()
+        for row in range(8):
+            tiles[row, thread, stage] = 2.0 * x[8 * k + row, thread]
+        cute.arch.fence_proxy("async.shared", space="cta")
+        cute.arch.sync_threads()
+        if thread < 32:
+            to = cute.local_tile(whole, shape, (k, 0))
+            cute.copy(
+                store,
+                *cute.tma_partition(store, 0, cute.make_layout(1), tiles[None, None, stage], to),
+            )
+            pipe.producer_commit()
+    if thread < 32:
+        pipe.producer_tail()
+
+
+def test_tiles_are_stored_through_a_pipeline() -> None:
+    x = np.random.default_rng(2).random((40, 64)).astype(F32)
+    y = np.zeros_like(x)
+    launch = copied(x, y, 2, True).launch(grid=(1,), block=(64,))
+    launch.run()
+    np.testing.assert_array_equal(y, 2 * x)
+    assert find_texpr_hazards(kernel_of(launch)) == []
+    other = copied(x, y, 2, False).launch(grid=(1,), block=(64,))
+    assert (
+        "no 'cp_async_bulk_wait_group' covers it" in find_texpr_hazards(kernel_of(other))[0].message
+    )

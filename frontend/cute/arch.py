@@ -161,7 +161,11 @@ def _shuffle(
     """
     if mask not in _ALL_LANES:
         raise KernelError(f"shuffle_sync: all threads of a warp take part, not those of {mask:#x}")
-    bounds = clamp if mask_and_clamp is None else mask_and_clamp
+    bounds: Any = clamp if mask_and_clamp is None else mask_and_clamp
+    if isinstance(offset, int) and not 0 <= offset < WARP:
+        raise KernelError(f"shuffle_sync: lanes have the numbers 0 to {_LANES}, not {offset}")
+    if not isinstance(bounds, int):
+        raise KernelError(f"shuffle_sync: mask_and_clamp is an integer, not {bounds}")
     return kernel_machine("shuffle_sync").shuffle(kind, value, offset, bounds)
 
 

@@ -162,6 +162,14 @@ def _scalar(recording: Recording, value: Any) -> scalars.Scalar:
     raise KernelError(f"{value!r} is no number of a kernel")
 
 
+def as_value(recording: Recording, value: Any) -> SSAValue:
+    """An element or an index as a number of the thread.  Raises KernelError for what is neither."""
+    found = _scalar(recording, value)
+    if not isinstance(found, SSAValue):
+        raise KernelError(f"{value!r} is no element and no index")
+    return found
+
+
 def stored(recording: Recording, value: Any, element: Attribute) -> SSAValue:
     """A number as an element of a type, rounded to it."""
     found = _scalar(recording, value)

@@ -100,7 +100,9 @@ class PipelineState:
 
 
 def make_pipeline_state(type: PipelineUserType, stages: int) -> PipelineState:
-    """A state at the first stage."""
+    """A state at the first stage.  Raises KernelError where there is none."""
+    if not isinstance(type, PipelineUserType) or stages < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise KernelError(f"make_pipeline_state: {type} has no state of {stages} stages")
     return PipelineState(stages, type, _new_count(0))
 
 
@@ -111,13 +113,20 @@ def _new_count(number: Numeric) -> Count:
 class PipelineAsync:
     """Stages that threads write and others read: each thread of a group arrives."""
 
-    _OF_WARPS = False
-    """Whether one thread of each warp of consumers arrives."""
+    _OF_TMA = False
+    """Whether TMA fills stages; then one thread of each warp of consumers arrives."""
 
     def __init__(self, full: Any, stages: int, tx_count: int) -> None:
         self.num_stages = stages
         self.tx_count = tx_count
         self._full, self._empty = full, full + stages
+
+    def _place(self, state: PipelineState) -> Numeric:
+        if state.stages != self.num_stages:
+            raise KernelError(
+                f"a state of {state.stages} stages is none of a pipeline of {self.num_stages}"
+            )
+        return state.index
 
     @classmethod
     def create(
@@ -137,6 +146,11 @@ class PipelineAsync:
         """
         if cta_layout_vmnk is not None and cta_layout_vmnk.size() > 1:
             raise KernelError(f"create: {cta_layout_vmnk} is a cluster, which kernels do not have")
+        for group in (producer_group, consumer_group):
+            if not isinstance(group, CooperativeGroup):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise KernelError(f"create: {group!r} is no CooperativeGroup")
+        if cls._OF_TMA and tx_count < 1:
+            raise KernelError("create: tx_count is the bytes that TMA brings for a stage")
         full = barrier_storage
         if full is None:
             full = SmemAllocator().allocate_array("i64", 2 * num_stages, name="stages")
@@ -150,7 +164,7 @@ class PipelineAsync:
 
     def producer_acquire(self, state: PipelineState, _token: Any = None) -> None:
         """Waits until the stage is empty."""
-        arch.mbarrier_wait(self._empty + state.index, state.phase)
+        arch.mbarrier_wait(self._empty + self._place(state), state.phase)
 
     def producer_commit(self, state: PipelineState) -> None:
         """Says that the thread has filled the stage."""
@@ -171,12 +185,12 @@ class PipelineAsync:
 
     def consumer_wait(self, state: PipelineState, _token: Any = None) -> None:
         """Waits until the stage is full."""
-        arch.mbarrier_wait(self._full + state.index, state.phase)
+        arch.mbarrier_wait(self._full + self._place(state), state.phase)
 
     def consumer_release(self, state: PipelineState) -> None:
         """Says that the thread, or warp, has read the stage."""
         place = self._empty + state.index
-        if not self._OF_WARPS:
+        if not self._OF_TMA:
             arch.mbarrier_arrive(place)
             return
         arch.sync_warp()
@@ -194,7 +208,7 @@ class PipelineAsync:
 class PipelineTmaAsync(PipelineAsync):
     """Stages that TMA fills; one thread of each warp that reads them arrives."""
 
-    _OF_WARPS = True
+    _OF_TMA = True
 
     def producer_acquire(self, state: PipelineState, _token: Any = None) -> None:
         """Waits until the stage is empty, and announces the bytes that come.

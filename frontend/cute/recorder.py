@@ -19,6 +19,7 @@ from mugraph.cute.numbers import (
     Number,
     RecordedEngine,
     TruthRegisters,
+    as_value,
     dtype_named,
     element_of,
     stored,
@@ -144,13 +145,15 @@ class Recorder(AsyncRecorder):
             raise KernelError(
                 f"shuffle_sync: the {prod(self.block_dim)} threads of the block are no whole warps"
             )
-        if not isinstance(value, Number):
+        if isinstance(value, int | float):
             return value  # the same in all threads
-        found = scalars.widened(value.value, self.recording.add)
+        found = scalars.widened(as_value(self.recording, value), self.recording.add)
         if found.type not in (f32, i32):
             raise KernelError(f"shuffle_sync: threads pass on 32 bits, not {found.type}")
         held = self.registers(1, str(found.type))
-        lane = [] if isinstance(offset, int) else [stored(self.recording, offset, i32)]
+        lane = [] if isinstance(offset, int) else [as_value(self.recording, offset)]
+        if [one for one in lane if one.type != i32]:
+            raise KernelError(f"shuffle_sync: {offset} is no lane, which are integers")
         text = f"shfl.sync.{kind}.b32 %0, %1, {'%2' if lane else offset}, {clamp}, 0xffffffff;"
         directions = [te.Direction.OUT, te.Direction.IN, *(te.Direction.IN for _one in lane)]
         self.recording.add(te.AsmOp(text, directions, [held.buffer, found, *lane]))

@@ -232,6 +232,30 @@ def test_states_that_are_not_known() -> None:
             cta_layout_vmnk=cute.make_layout((1, 2, 1, 1)),  # the cluster
         )
 
+    def of_no_group(x: Any) -> None:
+        one: Any = 1
+        pipeline.PipelineAsync.create(num_stages=2, producer_group=one, consumer_group=one)
+
+    def of_no_bytes(x: Any) -> None:
+        group = pipeline.CooperativeGroup(pipeline.Agent.Thread)
+        pipeline.PipelineTmaAsync.create(num_stages=2, producer_group=group, consumer_group=group)
+
+    def of_another(x: Any) -> None:
+        group = pipeline.CooperativeGroup(pipeline.Agent.Thread, 64)
+        pipe = pipeline.PipelineAsync.create(
+            num_stages=2, producer_group=group, consumer_group=group
+        )
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
+        pipe.consumer_wait(state)  # the state
+
+    def of_no_stages(x: Any) -> None:
+        pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 0)
+
+    use(of_no_group, "1 is no CooperativeGroup", "PipelineAsync.create")
+    use(of_no_bytes, "tx_count is the bytes", "PipelineTmaAsync.create")
+    use(of_another, "a state of 4 stages is none of a pipeline of 2", "# the state")
+    use(of_no_stages, "has no state of 0 stages", "make_pipeline_state")
+
     def outlives(x: Any) -> None:
         state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 4)
         for _k in cutlass.range(8):

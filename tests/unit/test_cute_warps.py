@@ -126,7 +126,23 @@ def test_warps_that_are_not_whole() -> None:
     def masked(x: Any, y: Any) -> None:
         y[0] = cute.arch.shuffle_sync(x[0], 1, mask=0xFF)
 
+    @cute.kernel(results=["y"])
+    def passes(x: Any, y: Any, value: Any, lane: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        y[thread] = cute.arch.shuffle_sync(value(x, thread), lane(x, thread))
+
+    def passed(value: Callable[[Any, Any], Any], lane: Callable[[Any, Any], Any]) -> cute.Launch:
+        return passes(x, y, value, lane).launch(grid=(1,), block=(64,))
+
+    def own(x: Any, thread: Any) -> Any:
+        return x[thread]
+
     for call, text in (
+        (passed(own, lambda _x, _t: 32), "numbers 0 to 31, not 32"),
+        (passed(own, lambda _x, _t: 1.5), "1.5 is no element and no index"),
+        (passed(own, own), "is no lane, which are integers"),
+        (passed(lambda x, _t: x, lambda _x, _t: 1), "is no number of a kernel"),
+        (passed(lambda x, _t: x[None].load(), lambda _x, _t: 1), "a vector .* is no number"),
         (elements(x, y).launch(grid=(1,), block=(64,)), "stands under a condition on elements"),
         (
             masked(x, y).launch(grid=(1,), block=(64,)),

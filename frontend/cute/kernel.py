@@ -63,6 +63,8 @@ _LAUNCHES_RUN: ContextVar[bool] = ContextVar("_LAUNCHES_RUN", default=False)
 """Whether a function of :func:`jit` is called, outside of kernels."""
 _LAUNCHES: ContextVar[list[Launch] | None] = ContextVar("_LAUNCHES", default=None)
 """What a function launches that is compiled: instead of running it."""
+_MOST_ROUNDS = 8
+"""How often a kernel is recorded at most: once more than loops that advance states are nested."""
 _ELEMENTS = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 """PyTorch's names of types that numpy does not have."""
 
@@ -397,7 +399,7 @@ class Launch:
         parameters, states = self.call.parameters, States({})
         code = self.call.kernel.function.__code__
         place = file_location(short_path(code.co_filename), code.co_firstlineno, 1)
-        while True:
+        for _round in range(_MOST_ROUNDS):
             values = [size.value for size in sizes]
             with reported():
                 recording = Recording(self.name, self.grid, self.block, values, len(parameters))
@@ -413,6 +415,11 @@ class Launch:
                 return recording
             recording.kernel.erase(safe_erase=False)
             states = States(states.found)
+        with reported():
+            raise KernelError(
+                f"kernel '{self.name}': how often loops advance the states of pipelines depends on "
+                "these states; advance them equally often in each iteration"
+            )
 
     def text(self, arch: str = DEFAULT_TARGET) -> str:
         """The recorded kernel as text, with the lines of Python in it: what ``mg-opt`` reads."""

@@ -96,11 +96,11 @@ class Recorder(AsyncRecorder):
         if isinstance(condition, Predicate):
             return self._decided(condition)
         if isinstance(condition, Number) and condition.value.type == i1:
-            return self.recording.truth(condition.value)
+            return self._depending(condition.value)
         if condition is True:
             return nullcontext()
         if condition is False:
-            return self.recording.left_out()
+            return self._left_out()
         raise KernelError(
             f"when: {condition!r} is no condition, such as 'thread < 32' on threads, blocks or "
             "iterations, or 'a[i] > 0' on elements"
@@ -109,6 +109,16 @@ class Recorder(AsyncRecorder):
     @contextmanager
     def _decided(self, condition: Predicate) -> Generator[None]:
         with self.recording.condition(condition), self.states.condition(condition):
+            yield
+
+    @contextmanager
+    def _left_out(self) -> Generator[None]:
+        with self.recording.left_out(), self.states.unchanged("a condition that never holds"):
+            yield
+
+    @contextmanager
+    def _depending(self, truth: SSAValue) -> Generator[None]:
+        with self.recording.truth(truth), self.states.unchanged("a condition on elements"):
             yield
 
     def iterate(self, extent: Numeric, name: str) -> Iterator[Numeric]:

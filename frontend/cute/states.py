@@ -89,6 +89,14 @@ class States:
                 )
             state.path = (key, *state.path) if is_advanced or path[:1] == (key,) else path
 
+    @contextmanager
+    def unchanged(self, condition: str) -> Generator[None]:
+        """What may advance no state.  Raises KernelError where it does."""
+        before = [(state, state.number) for state in self._states]
+        yield
+        if any(state.number is not number for state, number in before):
+            raise KernelError(f"the state of a pipeline is advanced under {condition}")
+
     def _key(self, index: Index) -> str:
         """The same text for the same index whenever a kernel is recorded."""
         terms = (f"{factor}*{self._atom(atom)}" for atom, factor in index.terms)

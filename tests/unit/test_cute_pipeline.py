@@ -251,6 +251,26 @@ def test_states_that_are_not_known() -> None:
     def of_no_stages(x: Any) -> None:
         pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 0)
 
+    def of_elements(x: Any) -> None:
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
+        if x[0] > 0:  # the element
+            state.advance()
+
+    def of_never(x: Any) -> None:
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
+        with cute.when(cute.arch.thread_idx()[0] > 64):  # never
+            state.advance()
+
+    def of_itself(x: Any) -> None:
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
+        for _k in cutlass.range(3):
+            for _l in range(1 if "* 2" in str(state.count) else 2):
+                state.advance()
+
+    use(of_elements, "advanced under a condition on elements", "# the element")
+    use(of_never, "advanced under a condition that never holds", "# never")
+    with pytest.raises(cute.KernelError, match="advance them equally often in each iteration"):
+        cute.kernel(of_itself)(x).launch(grid=(1,), block=(64,)).trace()
     use(of_no_group, "1 is no CooperativeGroup", "PipelineAsync.create")
     use(of_no_bytes, "tx_count is the bytes", "PipelineTmaAsync.create")
     use(of_another, "a state of 4 stages is none of a pipeline of 2", "# the state")

@@ -94,32 +94,19 @@ class Recorder(AsyncRecorder):
     def when(self, condition: Any) -> Any:
         """What runs where a condition holds."""
         if isinstance(condition, Predicate):
-            return self._decided(condition)
+            return _both(self.recording.condition(condition), self.states.condition(condition))
         if isinstance(condition, Number) and condition.value.type == i1:
-            return self._depending(condition.value)
+            is_on_elements = self.states.unchanged("a condition on elements")
+            return _both(self.recording.truth(condition.value), is_on_elements)
         if condition is True:
             return nullcontext()
         if condition is False:
-            return self._left_out()
+            is_never = self.states.unchanged("a condition that never holds")
+            return _both(self.recording.left_out(), is_never)
         raise KernelError(
             f"when: {condition!r} is no condition, such as 'thread < 32' on threads, blocks or "
             "iterations, or 'a[i] > 0' on elements"
         )
-
-    @contextmanager
-    def _decided(self, condition: Predicate) -> Generator[None]:
-        with self.recording.condition(condition), self.states.condition(condition):
-            yield
-
-    @contextmanager
-    def _left_out(self) -> Generator[None]:
-        with self.recording.left_out(), self.states.unchanged("a condition that never holds"):
-            yield
-
-    @contextmanager
-    def _depending(self, truth: SSAValue) -> Generator[None]:
-        with self.recording.truth(truth), self.states.unchanged("a condition on elements"):
-            yield
 
     def iterate(self, extent: Numeric, name: str) -> Iterator[Numeric]:
         """One iteration, which stands for all of a loop."""
@@ -129,18 +116,14 @@ class Recorder(AsyncRecorder):
             return
         with (
             self.recording.shared_loop(most, name) if most > 1 else nullcontext(0) as variable,
-            self._within(variable < extent),
             self.states.loop(variable, extent),
+            self.recording.where(variable < extent),
         ):
             try:
                 yield variable
             except GeneratorExit:
                 self.recording.left_early = most
                 raise
-
-    def _within(self, bound: Predicate | bool) -> AbstractContextManager[None]:
-        """Iterations that are there."""
-        return self.recording.condition(bound) if isinstance(bound, Predicate) else nullcontext()
 
     def registers(self, elements: int, dtype: Any) -> RecordedEngine:
         """New registers of each thread."""
@@ -462,6 +445,14 @@ class Recorder(AsyncRecorder):
             if not _is(beta, 0):
                 value = value + (y[index] if _is(beta, 1) else beta * y[index])
             y[index] = value
+
+
+@contextmanager
+def _both(
+    first: AbstractContextManager[None], second: AbstractContextManager[None]
+) -> Generator[None]:
+    with first, second:
+        yield
 
 
 def _is(value: Any, number: int) -> bool:

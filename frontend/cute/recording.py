@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 
 import numpy as np
@@ -228,6 +228,12 @@ class Recording:
                     f"'{inner.name}' stands under a condition on elements; other threads or copies "
                     "depend on it, so that it cannot be left out"
                 )
+
+    def where(self, holds: Predicate | bool) -> AbstractContextManager[None]:
+        """What runs where a condition holds, which may be known."""
+        if isinstance(holds, Predicate):
+            return self.condition(holds)
+        return nullcontext() if holds else self.left_out()
 
     @contextmanager
     def left_out(self) -> Generator[None]:

@@ -16,7 +16,8 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
     module = launch.trace()    # for --check-hazards, -t cuda ...
 """
 
-from mugraph.cute import arch, cutlass, math, nvgpu, warpgroup
+from mugraph.cute import arch, cutlass, math, nvgpu, pipeline
+from mugraph.cute.compiled import CompiledFunction, compile
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, printf, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import (
@@ -38,6 +39,7 @@ from mugraph.cute.nvgpu import (
     make_tiled_copy_C,
     make_tiled_copy_tv,
     make_tiled_mma,
+    warpgroup,
 )
 from mugraph.cute.sizes import ceil_div, divisibility, size, sym_int
 from mugraph.cute.storage import struct
@@ -72,6 +74,7 @@ from mugraph.dialects.cute.tiled import TiledCopy, TiledMma, make_layout_tv, mak
 from mugraph.dialects.cute.tma import TmaCopy, make_tma_copy, tma_partition
 
 __all__ = [
+    "CompiledFunction",
     "FakeTensor",
     "Kernel",
     "KernelCall",
@@ -88,6 +91,7 @@ __all__ = [
     "call_mma",
     "ceil_div",
     "clear",
+    "compile",
     "copy",
     "copy_atom",
     "copy_if",
@@ -122,6 +126,7 @@ __all__ = [
     "math",
     "mma_atom",
     "nvgpu",
+    "pipeline",
     "printf",
     "reduce",
     "size",

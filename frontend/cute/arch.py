@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric
-from mugraph.cute.machine import kernel_machine
+from mugraph.cute.machine import kernel_machine, number_of_groups
 from mugraph.cute.sizes import grid_at_most
 from mugraph.dialects.programming_model import WARP
+
+WARP_SIZE = WARP
+_LANES = WARP - 1
+_ALL_LANES = (-1, (1 << WARP) - 1)
 
 
 def _split(number: Any, extents: Sequence[int]) -> tuple[Any, Any, Any]:
@@ -51,11 +56,9 @@ def cp_async_commit_group() -> None:
     kernel_machine("cp_async_commit_group").commit()
 
 
-def cp_async_wait_group(groups: int) -> None:
+def cp_async_wait_group(groups: Numeric) -> None:
     """Waits until at most ``groups`` of the newest groups of the thread are under way."""
-    if groups < 0:
-        raise KernelError(f"cp_async_wait_group: {groups} groups cannot be under way")
-    kernel_machine("cp_async_wait_group").wait(groups)
+    kernel_machine("cp_async_wait_group").wait(number_of_groups("cp_async_wait_group", groups))
 
 
 def warp_idx() -> Any:
@@ -136,8 +139,51 @@ def cp_async_bulk_commit_group() -> None:
     kernel_machine("cp_async_bulk_commit_group").bulk_commit()
 
 
-def cp_async_bulk_wait_group(groups: int) -> None:
+def cp_async_bulk_wait_group(groups: Numeric) -> None:
     """Waits until at most ``groups`` of the thread's newest stores by TMA may still read."""
-    if groups < 0:
-        raise KernelError(f"cp_async_bulk_wait_group: {groups} groups cannot be under way")
-    kernel_machine("cp_async_bulk_wait_group").bulk_wait(groups)
+    name = "cp_async_bulk_wait_group"
+    kernel_machine(name).bulk_wait(number_of_groups(name, groups))
+
+
+def _shuffle(
+    kind: str,
+    clamp: int,
+    value: Any,
+    offset: Any,
+    mask: int = -1,
+    mask_and_clamp: int | None = None,
+) -> Any:
+    """What the thread gets of another one of its warp, which ``offset`` says.
+
+    ``shuffle_sync`` takes it of the lane ``offset``, ``..._up`` of the lane so many below,
+    ``..._down`` above, and ``..._bfly`` of the lane whose number differs in these bits.  All
+    threads of the warp take part.  Raises KernelError for a mask that leaves some out.
+    """
+    if mask not in _ALL_LANES:
+        raise KernelError(f"shuffle_sync: all threads of a warp take part, not those of {mask:#x}")
+    bounds: Any = clamp if mask_and_clamp is None else mask_and_clamp
+    if isinstance(offset, int) and not 0 <= offset < WARP:
+        raise KernelError(f"shuffle_sync: lanes have the numbers 0 to {_LANES}, not {offset}")
+    if not isinstance(bounds, int):
+        raise KernelError(f"shuffle_sync: mask_and_clamp is an integer, not {bounds}")
+    return kernel_machine("shuffle_sync").shuffle(kind, value, offset, bounds)
+
+
+shuffle_sync = partial(_shuffle, "idx", _LANES)
+shuffle_sync_up = partial(_shuffle, "up", 0)
+shuffle_sync_down = partial(_shuffle, "down", _LANES)
+shuffle_sync_bfly = partial(_shuffle, "bfly", _LANES)
+
+
+def warp_reduction(val: Any, op: Callable[[Any, Any], Any], *, threads_in_group: int = WARP) -> Any:
+    """The numbers of groups of so many neighbouring threads combined; each thread gets it.
+
+    Raises KernelError where a warp is no whole number of groups.
+    """
+    if threads_in_group not in (1, 2, 4, 8, 16, 32):
+        raise KernelError(f"warp_reduction: groups have 1, 2, 4 ... 32, not {threads_in_group}")
+    offset = threads_in_group // 2
+    while offset:
+        val = op(val, shuffle_sync_bfly(val, offset))
+        offset //= 2
+    return val

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any, TypeAlias
 
+import numpy as np
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.ir import SSAValue
 
 from mugraph.cute.errors import KernelError
-from mugraph.cute.indices import Numeric, affine_map, as_index
+from mugraph.cute.indices import Numeric, Predicate, affine_map, as_index
 from mugraph.cute.mbarriers import MbarrierPointer
 from mugraph.cute.numbers import RecordedEngine
 from mugraph.cute.recording import Recording
+from mugraph.cute.states import Count, States
 from mugraph.cute.tensors import RecordedTensor
 from mugraph.cute.views import element, engine_of, plain, start_of
 from mugraph.dialects import te
@@ -34,6 +37,7 @@ from mugraph.dialects.cute.recast import max_common_vector
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.cute.tma import TmaCopy
+from mugraph.dialects.programming_model import WARP
 
 Place: TypeAlias = tuple[SSAValue, Sequence[SSAValue], AffineMapAttr]
 """A buffer or mbarriers, and the index of one of it: its operands and their map."""
@@ -42,12 +46,27 @@ Place: TypeAlias = tuple[SSAValue, Sequence[SSAValue], AffineMapAttr]
 class AsyncRecorder:
     """The asynchronous half of what records a kernel."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, states: States) -> None:
         self.recording = recording
+        self.states = states
         self._sums: dict[SSAValue, None] = {}
         """The registers that products of warp groups add to."""
         self._fence: te.WarpgroupFenceOp | None = None
         """The last one."""
+
+    def new_state(self, number: Numeric) -> Count:
+        """The state of a pipeline that was advanced so often."""
+        return self.states.new(number)
+
+    def one_of_warp(self) -> AbstractContextManager[None]:
+        """What one thread of each warp does where whole warps come, and each one elsewhere."""
+        come = self.recording.threads_that_come()
+        warps = np.add.reduceat(come, range(0, len(come), WARP))
+        if warps.max() < 2:
+            return nullcontext()
+        return self.recording.condition(
+            Predicate(((as_index(self.recording.thread % WARP), True),))
+        )
 
     # Mbarriers and other barriers.
 
@@ -133,11 +152,12 @@ class AsyncRecorder:
             variables, map_ = affine_map(coordinate)
             ends = engine_of(device, "copy").buffer, variables, AffineMapAttr(map_)
             place = (buffer.buffer, *buffer.place(first + offset, prod(tile.box)))
-            if tma.is_store:
-                self.recording.add(te.BulkStoreOp(ends, place, box, steps))
-            else:
-                barrier = _place_of(tma.barrier, "copy")
-                self.recording.add(te.BulkLoadOp(ends, place, box, barrier, steps))
+            with self.one_of_warp():
+                if tma.is_store:
+                    self.recording.add(te.BulkStoreOp(ends, place, box, steps))
+                else:
+                    barrier = _place_of(tma.barrier, "copy")
+                    self.recording.add(te.BulkLoadOp(ends, place, box, barrier, steps))
 
     def _boxes(self, device: Tensor, shared: Tensor) -> tuple[BulkTile, list[int]]:
         """How boxes cover a tile, and how far its elements are apart along each dimension.

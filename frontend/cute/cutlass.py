@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
+from mugraph.cute import pipeline as pipeline
 from mugraph.cute.control import dynamic_range
 from mugraph.cute.errors import KernelError
 from mugraph.cute.numbers import dtype_named

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Any
 
+from xdsl.utils.exceptions import VerifyException
+
+from mugraph.dialects.cute import LayoutError
 from mugraph.errors import UserError
 
 DECIDED_BY_PYTHON = (
@@ -56,9 +64,44 @@ def place_in_traceback(trace: TracebackType | None) -> str | None:
     return found
 
 
-def ends_in_user_code(trace: TracebackType | None) -> bool:
+def _ends_in_user_code(trace: TracebackType | None) -> bool:
     """Whether an error was raised by the user's program itself."""
     last = trace
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     return last is not None and is_of_user(last.tb_frame)
+
+
+_OF_ALGEBRA = (KernelError, LayoutError, VerifyException, IndexError, TypeError)
+_OF_PYTHON = (NameError, AttributeError, ArithmeticError)
+"""What Python says of a program; an error of ours, if mugraph's own code raises it."""
+
+
+@contextmanager
+def reported() -> Generator[None]:
+    """Errors of a kernel become :class:`KernelError` with the line of Python they come from."""
+    try:
+        yield
+    except (*_OF_ALGEBRA, *_OF_PYTHON) as error:
+        if isinstance(error, _OF_PYTHON) and not _ends_in_user_code(error.__traceback__):
+            raise
+        place, frame = place_in_traceback(error.__traceback__), user_frame()
+        if place is None and frame is not None:
+            place = ":".join(map(str, place_of_frame(frame)[:2]))
+        text = str(error)
+        if place is not None and not text.startswith(place):
+            text = f"{place}: {text}"
+        raise KernelError(text) from None
+
+
+def _show_uncaught(shown: Any, kind: Any, error: BaseException, trace: Any) -> None:
+    """Shows an error that ends a program: one of a user is a sentence."""
+    if not isinstance(error, UserError | LayoutError):
+        shown(kind, error, trace)
+        return
+    place, text = place_in_traceback(trace), str(error)
+    has_place = place is None or isinstance(error, KernelError)
+    print(text if has_place else f"{place}: {text}", file=sys.stderr)
+
+
+sys.excepthook = partial(_show_uncaught, sys.excepthook)

@@ -100,12 +100,28 @@ class Index:
             found = gcd(found, factor * within)
         return found
 
+    def variables(self) -> set[SSAValue]:
+        """What it depends on."""
+        found: set[SSAValue] = set()
+        for atom, _ in self.terms:
+            found |= {atom.value} if isinstance(atom, Variable) else atom.index.variables()
+        return found
+
     def uses(self, variable: SSAValue) -> bool:
         """Whether it depends on a variable."""
-        return any(
-            atom.value is variable if isinstance(atom, Variable) else atom.index.uses(variable)
-            for atom, _ in self.terms
-        )
+        return variable in self.variables()
+
+    def at(self, values: Mapping[SSAValue, Any]) -> Any:
+        """Its values at those of its variables, numbers or arrays."""
+        total: Any = self.constant
+        for atom, factor in self.terms:
+            if isinstance(atom, Variable):
+                found = values[atom.value]
+            else:
+                inner = atom.index.at(values)
+                found = inner % atom.divisor if atom.is_remainder else inner // atom.divisor
+            total = total + factor * found
+        return total
 
     @property
     def is_of_call(self) -> bool:

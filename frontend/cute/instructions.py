@@ -8,7 +8,11 @@ from mugraph.cute.errors import KernelError
 from mugraph.dialects.cute.atoms.copy import CopyAtom
 from mugraph.dialects.cute.atoms.mma import MmaAtom
 
-_MATRICES = re.compile(r"SM75_U(?:32x(?P<plain>\d)|16x(?P<halves>\d))_LDSM_(?P<kind>[NT])")
+_MATRICES = re.compile(
+    r"SM\d\d_U(?:32x(?P<plain>\d)|16x(?P<halves>\d))_(?P<way>LD|ST)SM_(?P<kind>[NT])"
+)
+WAY = ("loads from shared memory to registers", "stores from registers to shared memory")
+"""What instructions of matrices do: ``ldmatrix`` and ``stmatrix``."""
 _PRODUCTS = re.compile(r"SM(?:75|80|90)_\d+x\d+x\d+_\w+_TN")
 
 
@@ -22,27 +26,52 @@ def require_copy(atom: CopyAtom | None) -> None:
     if atom is None or atom.threads > 1 or atom.name.startswith("UniversalCopy"):
         return
     if not is_async(atom):
-        raise KernelError(
-            f"kernels copy by ordinary instructions, cp.async and ldmatrix, not by {atom.name}"
-        )
+        raise _unknown_copy(atom)
 
 
-def ldmatrix(atom: CopyAtom, operands: int) -> str:
-    """The text of an ``ldmatrix``, of so many operands of registers and the address of a line.
+def _matrices_of(atom: CopyAtom) -> tuple[bool, int, bool]:
+    """Whether an instruction of a warp is a store, of how many matrices, and of transposed ones.
 
-    Raises KernelError for other instructions.
+    Raises KernelError for one that is neither ``ldmatrix`` nor ``stmatrix``.
     """
     found = _MATRICES.fullmatch(atom.name)
     if found is None:
-        raise KernelError(
-            f"kernels copy by ordinary instructions, cp.async and ldmatrix, not by {atom.name}"
-        )
-    count = found["plain"] or str(int(found["halves"]) // 2)
-    transposed = ".trans" if found["kind"] == "T" else ""
-    held = ", ".join(f"%{place}" for place in range(operands))
+        raise _unknown_copy(atom)
+    count = int(found["plain"] or int(found["halves"]) // 2)
+    return found["way"] == "ST", count, found["kind"] == "T"
+
+
+def _unknown_copy(atom: CopyAtom) -> KernelError:
+    return KernelError(
+        "kernels copy by ordinary instructions, cp.async, ldmatrix and stmatrix, not by "
+        f"{atom.name}"
+    )
+
+
+def stores_matrices(atom: CopyAtom) -> bool:
+    """Whether an instruction of a warp is ``stmatrix``, and not ``ldmatrix``.
+
+    Raises KernelError for one that is neither, and for a store of fewer than four matrices, which
+    several threads would give one address.
+    """
+    stores, count, _transposed = _matrices_of(atom)
+    if stores and count != 4:
+        raise KernelError(f"kernels store four matrices at once by stmatrix, not by {atom.name}")
+    return stores
+
+
+def matrices(atom: CopyAtom, operands: int) -> str:
+    """The text of an ``ldmatrix`` or ``stmatrix``, of so many operands of registers and a line.
+
+    A store has the line's address first.
+    """
+    stores, count, is_transposed = _matrices_of(atom)
+    held = ", ".join(f"%{place + stores}" for place in range(operands))
     # An operand of several registers has braces of its own.
-    held = f"{{{held}}}" if operands > 1 or count == "1" else held
-    return f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {held}, [%{operands}];"
+    held = f"{{{held}}}" if operands > 1 or count == 1 else held
+    ends = f"[%0], {held}" if stores else f"{held}, [%{operands}]"
+    name, transposed = "stmatrix" if stores else "ldmatrix", ".trans" if is_transposed else ""
+    return f"{name}.sync.aligned.m8n8.x{count}{transposed}.shared.b16 {ends};"
 
 
 def mma(atom: MmaAtom) -> str:

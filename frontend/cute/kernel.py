@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from io import StringIO
@@ -30,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.cute.branches import with_branches
 from mugraph.cute.carried import carried_variable
-from mugraph.cute.errors import KernelError, ends_in_user_code, place_in_traceback, short_path
+from mugraph.cute.errors import KernelError, reported, short_path
 from mugraph.cute.indices import Index, Numeric
 from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
@@ -38,15 +37,16 @@ from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
 from mugraph.cute.simt import SimtMachine
 from mugraph.cute.sizes import Size, at_most, grid_at_most, size_named, sizes_in
+from mugraph.cute.states import States
 from mugraph.cute.tensors import order_in_memory, whole_tensor
 from mugraph.dialects import te
-from mugraph.dialects.cute import Layout, LayoutError, make_row_major_layout
+from mugraph.dialects.cute import Layout, make_row_major_layout
 from mugraph.dialects.cute.engines import ArrayEngine
 from mugraph.dialects.cute.int_tuple import flatten, is_tuple
 from mugraph.dialects.cute.machines import current_machine, running_on
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
-from mugraph.dialects.locations import place_of
+from mugraph.dialects.locations import file_location, place_of
 from mugraph.dialects.named_extents import EXTENT, set_named_extents
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -61,6 +61,12 @@ Extents = Sequence[Numeric]
 
 _LAUNCHES_RUN: ContextVar[bool] = ContextVar("_LAUNCHES_RUN", default=False)
 """Whether a function of :func:`jit` is called, outside of kernels."""
+_LAUNCHES: ContextVar[list[Launch] | None] = ContextVar("_LAUNCHES", default=None)
+"""What a function launches that is compiled: instead of running it."""
+_MOST_ROUNDS = 8
+"""How often a kernel is recorded at most: once more than loops that advance states are nested."""
+_ELEMENTS = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
+"""PyTorch's names of types that numpy does not have."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,15 @@ class _Parameter:
     """Of each of them the size that a call says; none where all are numbers."""
 
 
+def _is_of_torch(value: Any) -> bool:
+    return hasattr(value, "__dlpack__") and hasattr(value, "stride")
+
+
 def _parameter(name: str, value: Any) -> _Parameter | None:
+    if _is_of_torch(value):
+        element = str(value.dtype).rpartition(".")[2]
+        shape, steps = tuple(value.shape), tuple(value.stride())
+        value = make_fake_tensor(_ELEMENTS.get(element, element), shape, steps)
     if isinstance(value, FakeTensor):
         sizes: tuple[Size | None, ...] = ()
         if value.extents is not None:
@@ -194,21 +208,6 @@ def _lying(name: str, layout: Layout[int]) -> tuple[int, ...]:
     return tuple(layout.flat_shape[mode] for mode in reversed(order_in_memory(layout)))
 
 
-@contextmanager
-def _reported() -> Generator[None]:
-    """Errors of a kernel become :class:`KernelError` with the line of Python they come from."""
-    try:
-        yield
-    except (KernelError, LayoutError, VerifyException, IndexError, TypeError) as error:
-        if isinstance(error, TypeError) and ends_in_user_code(error.__traceback__):
-            raise
-        place = place_in_traceback(error.__traceback__)
-        text = str(error)
-        if place is not None and not text.startswith(place):
-            text = f"{place}: {text}"
-        raise KernelError(text) from None
-
-
 class Kernel:
     """A Python function on tensors; a call binds its arguments."""
 
@@ -237,9 +236,13 @@ class Kernel:
 
         What is no tensor is known when the kernel is recorded: sizes, layouts, tilings.
         """
-        bound = inspect.signature(self.function).bind(*arguments, **named)
-        bound.apply_defaults()
-        return KernelCall(self, dict(bound.arguments))
+        with reported():
+            try:
+                bound = inspect.signature(self.function).bind(*arguments, **named)
+            except TypeError as error:
+                raise KernelError(f"kernel '{self.function.__name__}': {error}") from None
+            bound.apply_defaults()
+            return KernelCall(self, dict(bound.arguments))
 
 
 class KernelCall:
@@ -251,16 +254,36 @@ class KernelCall:
         found = [_parameter(name, value) for name, value in arguments.items()]
         self.parameters = [one for one in found if one is not None]
 
-    def launch(self, grid: Extents, block: Extents) -> Launch:
-        """The kernel on so many blocks and threads: not yet run, nor recorded."""
-        threads = _three("block", block)
-        if prod(threads) > MAX_THREADS:
-            raise KernelError(
-                f"a block has at most {MAX_THREADS} threads, not {prod(threads)} ({tuple(block)})"
-            )
-        made = Launch(self, _three("grid", grid), threads)
-        if _LAUNCHES_RUN.get() and all(one.storage is not None for one in self.parameters):
-            made.run()
+    def launch(
+        self, grid: Extents, block: Extents, *, cluster: Extents = (1,), smem: int | None = None
+    ) -> Launch:
+        """The kernel on so many blocks and threads: not yet run, nor recorded.
+
+        ``smem`` says nothing: shared memory is what the kernel allocates.  Raises KernelError for
+        clusters of several blocks, which kernels do not have.
+        """
+        del smem
+        with reported():
+            threads = _three("block", block)
+            if prod(threads) > MAX_THREADS:
+                raise KernelError(
+                    f"a block has at most {MAX_THREADS} threads, not {prod(threads)} ({block})"
+                )
+            if prod(_three("cluster", cluster)) > 1:
+                raise KernelError(f"kernels have no clusters of several blocks, such as {cluster}")
+            made = Launch(self, _three("grid", grid), threads)
+        launches = _LAUNCHES.get()
+        if launches is not None:
+            launches.append(made)
+        elif _LAUNCHES_RUN.get():
+            if all(one.storage is not None for one in self.parameters):
+                made.run()
+            elif any(_is_of_torch(one) for one in self.arguments.values()):
+                with reported():
+                    raise KernelError(
+                        f"'{made.name}' is launched on tensors of PyTorch; compile the function "
+                        "that launches it by cute.compile, and call what that gives"
+                    )
         return made
 
 
@@ -278,7 +301,7 @@ class Launch:
         return self.call.kernel.function.__name__
 
     def _call(self, tensors: dict[str, Tensor]) -> None:
-        with _reported():
+        with reported():
             self.call.kernel.function(**{**self.call.arguments, **tensors})
 
     def run(self) -> None:
@@ -331,20 +354,11 @@ class Launch:
         """
         parameters = self.call.parameters
         sizes = list(dict.fromkeys(size for one in parameters for size in one.sizes if size))
-        with _reported():
+        with reported():
             _require_names(sizes)
         body = Block(arg_types=[*map(self._type, parameters), *(IndexType() for _one in sizes)])
-        values = [size.value for size in sizes]
-        with _reported():
-            recording = Recording(self.name, self.grid, self.block, values, len(parameters))
-        tensors: dict[str, Tensor] = {}
-        for one, argument in zip(parameters, body.args, strict=False):
-            argument.name_hint = one.name
-            engine = RecordedEngine(recording, argument, one.dtype, sizes=one.sizes)
-            tensors[one.name] = whole_tensor(engine, one.layout)
-        with running_on(Recorder(recording)):
-            self._call(tensors)
-        with _reported():
+        recording = self._recorded(body, sizes)
+        with reported():
             body.add_ops([recording.finish(), ReturnOp()])
         for size, argument in zip(sizes, body.args[len(parameters) :], strict=True):
             argument.name_hint = size.name
@@ -370,8 +384,7 @@ class Launch:
         if sizes:
             set_named_extents(function, {size.name: size.named for size in sizes})
         module = ModuleOp([function])
-        with _reported():
-            module.verify()
+        _verify(module)
         require_target(module, arch)
         out = find_out_of_bounds(function) if recording.may_leave_buffers else None
         if out is not None:
@@ -380,6 +393,33 @@ class Launch:
                 "tensor, copy by copy_if with predicates of elem_less"
             )
         return module
+
+    def _recorded(self, body: Block, sizes: Sequence[Size]) -> Recording:
+        """The kernel on the arguments of a block, recorded until loops know what they advance."""
+        parameters, states = self.call.parameters, States({})
+        code = self.call.kernel.function.__code__
+        place = file_location(short_path(code.co_filename), code.co_firstlineno, 1)
+        for _round in range(_MOST_ROUNDS):
+            values = [size.value for size in sizes]
+            with reported():
+                recording = Recording(self.name, self.grid, self.block, values, len(parameters))
+            recording.kernel.location = place
+            tensors: dict[str, Tensor] = {}
+            for one, argument in zip(parameters, body.args, strict=False):
+                argument.name_hint = one.name
+                engine = RecordedEngine(recording, argument, one.dtype, sizes=one.sizes)
+                tensors[one.name] = whole_tensor(engine, one.layout)
+            with running_on(Recorder(recording, states)):
+                self._call(tensors)
+            if states.is_right():
+                return recording
+            recording.kernel.erase(safe_erase=False)
+            states = States(states.found)
+        with reported():
+            raise KernelError(
+                f"kernel '{self.name}': how often loops advance the states of pipelines depends on "
+                "these states; advance them equally often in each iteration"
+            )
 
     def text(self, arch: str = DEFAULT_TARGET) -> str:
         """The recorded kernel as text, with the lines of Python in it: what ``mg-opt`` reads."""
@@ -392,6 +432,15 @@ class Launch:
         return te.BufferType.of(one.shape, element_of(one.dtype))
 
 
+def _verify(module: ModuleOp) -> None:
+    """Raises KernelError where an operator is not as it must be, with the line that recorded it."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException as error:
+            raise KernelError(f"{place_of(op) or op.name}: {error}") from None
+
+
 def _require_names(sizes: Sequence[Size]) -> None:
     """Raises KernelError where two sizes have one name."""
     names = [size.name for size in sizes]
@@ -401,12 +450,11 @@ def _require_names(sizes: Sequence[Size]) -> None:
 
 
 def _three(what: str, extents: Sequence[Any]) -> tuple[Any, Any, Any]:
-    are_whole = all(isinstance(one, int | Index) for one in extents)
-    if not are_whole or not 1 <= len(extents) <= 3 or any(at_most(one) < 1 for one in extents):
-        raise KernelError(
-            f"the {what} has 1 to 3 extents, integers of at least 1, not {tuple(extents)}"
-        )
-    x, y, z = (*extents, 1, 1)[:3]
+    given = tuple(extents) if isinstance(extents, tuple | list) else ()
+    are_whole = all(isinstance(one, int | Index) for one in given)
+    if not are_whole or not 1 <= len(given) <= 3 or any(at_most(one) < 1 for one in given):
+        raise KernelError(f"the {what} has 1 to 3 extents, integers of at least 1, not {extents}")
+    x, y, z = (*given, 1, 1)[:3]
     return x, y, z
 
 
@@ -428,6 +476,17 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
             _LAUNCHES_RUN.reset(before)
 
     return called
+
+
+def launches_of(function: Callable[..., Any], arguments: Sequence[Any]) -> list[Launch]:
+    """What a function launches on arguments; nothing is run."""
+    found: list[Launch] = []
+    before = _LAUNCHES.set(found)
+    try:
+        function(*arguments)
+    finally:
+        _LAUNCHES.reset(before)
+    return found
 
 
 def kernel(function: Callable[..., None] | None = None, *, results: Sequence[str] = ()) -> Any:

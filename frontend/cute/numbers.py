@@ -118,6 +118,9 @@ class Number:
 
     __hash__ = object.__hash__
 
+    def __repr__(self) -> str:
+        return "an element of a tensor"
+
     def __invert__(self) -> Number:
         """The opposite of a truth."""
         emit = self.recording.add
@@ -157,6 +160,14 @@ def _scalar(recording: Recording, value: Any) -> scalars.Scalar:
     if isinstance(value, np.generic):
         return cast("int | float", value.item())
     raise KernelError(f"{value!r} is no number of a kernel")
+
+
+def as_value(recording: Recording, value: Any) -> SSAValue:
+    """An element or an index as a number of the thread.  Raises KernelError for what is neither."""
+    found = _scalar(recording, value)
+    if not isinstance(found, SSAValue):
+        raise KernelError(f"{value!r} is no element and no index")
+    return found
 
 
 def stored(recording: Recording, value: Any, element: Attribute) -> SSAValue:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from mugraph.cute import warpgroup as _warpgroup
+from mugraph.cute.indices import Numeric
+from mugraph.cute.machine import kernel_machine, number_of_groups
 from mugraph.cute.numbers import dtype_named, element_of
 from mugraph.dialects.cute import (
     AnyLayout,
@@ -116,13 +117,36 @@ class warp:  # noqa: N801
         form = f"U16x{2 * num_matrices}_LDSM_T" if transpose else f"U32x{num_matrices}_LDSM_N"
         return f"SM75_{form}"
 
+    @staticmethod
+    def StMatrix8x8x16bOp(transpose: bool = False, num_matrices: int = 1) -> str:  # noqa: N802
+        """``stmatrix`` of so many matrices; kernels have it of 4."""
+        form = f"U16x{2 * num_matrices}_STSM_T" if transpose else f"U32x{num_matrices}_STSM_N"
+        return f"SM90_{form}"
+
 
 class warpgroup:  # noqa: N801
-    """Instructions of a warp group."""
+    """Instructions of a warp group: products, which run behind the program.
 
-    fence = staticmethod(_warpgroup.fence)
-    commit_group = staticmethod(_warpgroup.commit_group)
-    wait_group = staticmethod(_warpgroup.wait_group)
+    ``fence()`` before the first product, ``commit_group()`` behind the last one of a group, and
+    ``wait_group(n)`` until at most n groups are under way: then the sums of the others are there,
+    and their operands may be overwritten.
+    """
+
+    @staticmethod
+    def fence() -> None:
+        """Before products, where registers of their sums were touched."""
+        kernel_machine("warpgroup.fence").warpgroup_fence()
+
+    @staticmethod
+    def commit_group() -> None:
+        """Closes a group: the products that the warp group has begun since the one before."""
+        kernel_machine("warpgroup.commit_group").warpgroup_commit()
+
+    @staticmethod
+    def wait_group(groups: Numeric) -> None:
+        """Waits until at most ``groups`` of the newest groups are under way."""
+        name = "warpgroup.wait_group"
+        kernel_machine(name).warpgroup_wait(number_of_groups(name, groups))
 
     class SmemLayoutAtomKind(Enum):
         """Along which mode lines are contiguous, and the bits of their swizzle."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
-from math import gcd
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from math import gcd, prod
 from typing import Any
 
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import SSAValue
 
 from mugraph.cute import instructions
@@ -19,6 +19,7 @@ from mugraph.cute.numbers import (
     Number,
     RecordedEngine,
     TruthRegisters,
+    as_value,
     dtype_named,
     element_of,
     stored,
@@ -37,7 +38,7 @@ from mugraph.dialects.cute.engines import TransformEngine
 from mugraph.dialects.cute.recast import max_common_vector
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
-from mugraph.dialects.programming_model import VECTOR_BYTES
+from mugraph.dialects.programming_model import VECTOR_BYTES, WARP
 from mugraph.texpr import scalars
 
 
@@ -93,13 +94,15 @@ class Recorder(AsyncRecorder):
     def when(self, condition: Any) -> Any:
         """What runs where a condition holds."""
         if isinstance(condition, Predicate):
-            return self.recording.condition(condition)
+            return _both(self.recording.condition(condition), self.states.condition(condition))
         if isinstance(condition, Number) and condition.value.type == i1:
-            return self.recording.truth(condition.value)
+            is_on_elements = self.states.unchanged("a condition on elements")
+            return _both(self.recording.truth(condition.value), is_on_elements)
         if condition is True:
             return nullcontext()
         if condition is False:
-            return self.recording.left_out()
+            is_never = self.states.unchanged("a condition that never holds")
+            return _both(self.recording.left_out(), is_never)
         raise KernelError(
             f"when: {condition!r} is no condition, such as 'thread < 32' on threads, blocks or "
             "iterations, or 'a[i] > 0' on elements"
@@ -113,7 +116,8 @@ class Recorder(AsyncRecorder):
             return
         with (
             self.recording.shared_loop(most, name) if most > 1 else nullcontext(0) as variable,
-            self.when(variable < extent),
+            self.states.loop(variable, extent),
+            self.recording.where(variable < extent),
         ):
             try:
                 yield variable
@@ -128,6 +132,26 @@ class Recorder(AsyncRecorder):
         kind = TruthRegisters if found.kind == "b" else RecordedEngine
         return kind(self.recording, buffer, found)
 
+    def shuffle(self, kind: str, value: Any, offset: Any, clamp: int) -> Any:
+        """What the thread gets of another one of its warp."""
+        if prod(self.block_dim) % WARP:
+            raise KernelError(
+                f"shuffle_sync: the {prod(self.block_dim)} threads of the block are no whole warps"
+            )
+        if isinstance(value, int | float):
+            return value  # the same in all threads
+        found = scalars.widened(as_value(self.recording, value), self.recording.add)
+        if found.type not in (f32, i32):
+            raise KernelError(f"shuffle_sync: threads pass on 32 bits, not {found.type}")
+        held = self.registers(1, str(found.type))
+        lane = [] if isinstance(offset, int) else [as_value(self.recording, offset)]
+        if [one for one in lane if one.type != i32]:
+            raise KernelError(f"shuffle_sync: {offset} is no lane, which are integers")
+        text = f"shfl.sync.{kind}.b32 %0, %1, {'%2' if lane else offset}, {clamp}, 0xffffffff;"
+        directions = [te.Direction.OUT, te.Direction.IN, *(te.Direction.IN for _one in lane)]
+        self.recording.add(te.AsmOp(text, directions, [held.buffer, found, *lane]))
+        return held.load(0)
+
     # Copies.
 
     def copy(self, atom: CopyAtom | None, source: Tensor, target: Tensor, where: Any) -> None:
@@ -138,7 +162,7 @@ class Recorder(AsyncRecorder):
             return
         sides = engine_of(source, "copy"), engine_of(target, "copy")
         if atom is not None and atom.threads > 1:
-            self._load_matrices(atom, source, target)
+            self._move_matrices(atom, source, target)
             return
         instructions.require_copy(atom)
         width = self._width(atom, source, target, where)
@@ -288,39 +312,49 @@ class Recorder(AsyncRecorder):
         new.name_hint = "vector"
         return RecordedEngine(self.recording, new, like.dtype)
 
-    def _load_matrices(self, atom: CopyAtom, source: Tensor, target: Tensor) -> None:
-        """``ldmatrix``: each thread gives the address of a line and gets its part of matrices."""
+    def _move_matrices(self, atom: CopyAtom, source: Tensor, target: Tensor) -> None:
+        """``ldmatrix``, ``stmatrix``: each thread has an address of a line and part of matrices."""
+        stores = instructions.stores_matrices(atom)
+        shared, registers = (target, source) if stores else (source, target)
         sides = engine_of(source, "copy"), engine_of(target, "copy")
-        if [side.space for side in sides] != [te.Space.SHARED, te.Space.REGISTER]:
-            raise KernelError(
-                f"copy: {atom.name} loads from shared memory to registers, not from "
-                f"{sides[0].space} to {sides[1].space} memory"
-            )
-        if any(side.dtype.itemsize != 2 for side in sides):
-            raise KernelError(f"copy: {atom.name} loads elements of 16 bits, not {sides[0].dtype}")
-        lines, held, _ref = (one[1].size() for one in atom.value_layouts(16))
-        if max_common_vector(plain(source), Layout(source.size())) % lines or (
-            not self._is_vector(lines, lines, source)
+        if (engine_of(shared, "copy").space, engine_of(registers, "copy").space) != (
+            te.Space.SHARED,
+            te.Space.REGISTER,
         ):
             raise KernelError(
-                f"copy: {atom.name} reads lines of {lines} neighbours that begin at multiples of "
-                f"{lines}; the source has the layout {source.layout}"
+                f"copy: {atom.name} {instructions.WAY[stores]}, not from {sides[0].space} to "
+                f"{sides[1].space} memory"
             )
-        run = gcd(max_common_vector(plain(target), Layout(target.size())), held)
+        if any(side.dtype.itemsize != 2 for side in sides):
+            raise KernelError(f"copy: {atom.name} moves elements of 16 bits, not {sides[0].dtype}")
+        of_source, of_target, _ref = (one[1].size() for one in atom.value_layouts(16))
+        lines, held = (of_target, of_source) if stores else (of_source, of_target)
+        if max_common_vector(plain(shared), Layout(shared.size())) % lines or (
+            not self._is_vector(lines, lines, shared)
+        ):
+            raise KernelError(
+                f"copy: {atom.name} moves lines of {lines} neighbours that begin at multiples of "
+                f"{lines}; in shared memory is the layout {shared.layout}"
+            )
+        run = gcd(max_common_vector(plain(registers), Layout(registers.size())), held)
         if run % 2:
             raise KernelError(
-                f"copy: {atom.name} fills registers of two neighbours; the destination has the "
-                f"layout {target.layout}"
+                f"copy: {atom.name} has registers of two neighbours; the fragment has the layout "
+                f"{registers.layout}"
             )
         # All registers in one operand, or each in one of its own.
         run = run if run == held else 2
-        directions = [*[te.Direction.OUT] * (held // run), te.Direction.IN]
-        text = instructions.ldmatrix(atom, held // run)
-        with self._each(source.size() // lines, "v") as vector:
-            line = self._section(source, vector * lines, lines)
+        count = held // run
+        text = instructions.matrices(atom, count)
+        with self._each(shared.size() // lines, "v") as vector:
+            line = self._section(shared, vector * lines, lines)
             places = [vector * held + place for place in range(0, held, run)]
-            into = [self._section(target, place, run) for place in places]
-            self.recording.add(te.AsmOp(text, directions, [*into, line]))
+            parts = [self._section(registers, place, run) for place in places]
+            found = [line, *parts] if stores else [*parts, line]
+            written = 1 if stores else count
+            directions = [te.Direction.OUT] * written
+            directions += [te.Direction.IN] * (len(found) - written)
+            self.recording.add(te.AsmOp(text, directions, found))
 
     def _section(self, tensor: Tensor, coord: Any, width: int) -> SSAValue:
         """Neighbours of a buffer that is flat, from a coordinate of a tensor on."""
@@ -411,6 +445,14 @@ class Recorder(AsyncRecorder):
             if not _is(beta, 0):
                 value = value + (y[index] if _is(beta, 1) else beta * y[index])
             y[index] = value
+
+
+@contextmanager
+def _both(
+    first: AbstractContextManager[None], second: AbstractContextManager[None]
+) -> Generator[None]:
+    with first, second:
+        yield
 
 
 def _is(value: Any, number: int) -> bool:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 
+import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, UnitAttr, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -67,6 +69,8 @@ class Recording:
         self._step: int | None = None
         """How many blocks are outside of the current step; ``None`` between steps."""
         self._last_registers: te.NewOp | None = None
+        self._conditions: list[Predicate] = []
+        """Those that operators stand under now."""
         self.shared_bytes = 0
         self.may_leave_buffers = False
         """Whether bounds alone do not say that all accesses stay in their buffers."""
@@ -182,8 +186,23 @@ class Recording:
         in_step = predicate.uses(self.threads.variable) or (
             self._step is not None and len(self._blocks) > self._step + 1
         )
-        with self._inside(op, body, in_step=in_step):
-            yield
+        self._conditions.append(predicate)
+        try:
+            with self._inside(op, body, in_step=in_step):
+                yield
+        finally:
+            self._conditions.pop()
+
+    def threads_that_come(self) -> npt.NDArray[np.bool_]:
+        """The threads of a block for which conditions on the thread alone hold."""
+        threads = np.arange(prod(self.block_dim))
+        come = np.ones(len(threads), np.bool_)
+        for predicate in self._conditions:
+            for index, is_same in predicate.conditions:
+                if index.variables() == {self.threads.variable}:
+                    found = index.at({self.threads.variable: threads})
+                    come &= found == 0 if is_same else found >= 0
+        return come
 
     @contextmanager
     def each_condition(self, predicate: Predicate) -> Generator[None]:
@@ -209,6 +228,12 @@ class Recording:
                     f"'{inner.name}' stands under a condition on elements; other threads or copies "
                     "depend on it, so that it cannot be left out"
                 )
+
+    def where(self, holds: Predicate | bool) -> AbstractContextManager[None]:
+        """What runs where a condition holds, which may be known."""
+        if isinstance(holds, Predicate):
+            return self.condition(holds)
+        return nullcontext() if holds else self.left_out()
 
     @contextmanager
     def left_out(self) -> Generator[None]:

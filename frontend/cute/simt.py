@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from mugraph.cute.async_recorder import AsyncRecorder
+from mugraph.cute.errors import KernelError
 from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import dtype_named
 from mugraph.dialects.cute import ComposedLayout, Layout
 from mugraph.dialects.cute.engines import ArrayEngine, Engine, Lanes, RegisterEngine
 from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.tensor import Tensor
+from mugraph.dialects.programming_model import WARP
+from mugraph.runtime.interpreter.texpr.instructions import shuffled
 
 
 class SimtMachine(NumpyMachine):
@@ -46,6 +49,17 @@ class SimtMachine(NumpyMachine):
     ) -> Tensor:
         """A new tensor in shared memory, which holds nothing."""
         return Tensor(ArrayEngine(_undefined((layout.cosize(),), dtype), self.lanes), layout)
+
+    def shuffle(self, kind: str, value: Any, offset: Any, clamp: int) -> Any:
+        """What each thread gets of another one of its warp."""
+        assert self.lanes is not None
+        count = self.lanes.count
+        if count % WARP:
+            raise KernelError(f"shuffle_sync: the {count} threads of the block are no whole warps")
+        values, distances = (
+            np.broadcast_to(one, (count,)).reshape(-1, WARP, 1) for one in (value, offset)
+        )
+        return shuffled(kind, values, distances, clamp).reshape(-1)
 
     def barrier(self) -> None:
         """Nothing to do."""

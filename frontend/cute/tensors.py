@@ -11,11 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
+from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Index
 from mugraph.cute.numbers import RecordedEngine
 from mugraph.dialects.cute import E, Layout, LayoutError, ScaledBasis, static_text
 from mugraph.dialects.cute.basis import add_coordinates
-from mugraph.dialects.cute.int_tuple import has_underscore, is_tuple, unflatten
+from mugraph.dialects.cute.int_tuple import flatten, has_underscore, is_tuple, unflatten
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
 
@@ -116,7 +119,16 @@ class RecordedTensor(Tensor):
     __repr__ = __str__
 
     def element(self, coord: Any) -> list[Any]:
-        """The indices of an element in its buffer: one a dimension, or its place."""
+        """The indices of an element in its buffer: one a dimension, or its place.
+
+        Raises KernelError where the coordinate is none of integers and indices.
+        """
+        for one in flatten(coord):
+            if not isinstance(one, int | np.integer | Index):
+                raise KernelError(
+                    f"{one!r} is no coordinate of {self}: those are integers, indices of threads, "
+                    "blocks and iterations, and '_'; parts are what local_tile gives"
+                )
         if self.coordinates is None:
             return [self.unswizzled(coord)]
         evaluate: Any = self.coordinates

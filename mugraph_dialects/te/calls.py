@@ -197,6 +197,16 @@ class AsmOp(IRDLOperation, HasTouches):
         words = self.text.data.replace("{", " ").split()
         return words[0].rstrip(";") if words else ""
 
+    @property
+    def is_of_warp(self) -> bool:
+        """Whether all threads of a warp execute the instruction together."""
+        return ".sync." in self.instruction and self.meaning is None
+
+    @property
+    def moves_matrices(self) -> bool:
+        """Whether it is ``ldmatrix`` or ``stmatrix``, to which each thread gives a line."""
+        return self.instruction.startswith(("ldmatrix.", "stmatrix."))
+
     def touches(self) -> Sequence[Touch]:
         """What its operands say; only registers if it has a meaning, which says the rest."""
         found = self.operand_touches()

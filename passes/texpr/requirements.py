@@ -33,6 +33,8 @@ def _need(op: Operation) -> str:
             return f"multiplies by {op.instruction.name}, an instruction of warp groups"
         case te.BulkCopyOp():
             return "copies by TMA"
+        case te.AsmOp():
+            return f"has the instruction {op.instruction}"
         case _:
             return "waits for copies at mbarriers"
 
@@ -55,5 +57,7 @@ def _has(target: Target, op: Operation) -> bool:
             return target.multiplies_in_warpgroups
         case te.BulkCopyOp() | te.NewMbarriersOp():
             return target.bulk_bytes_in_flight is not None
+        case te.AsmOp() if op.instruction.startswith("stmatrix."):
+            return target.bulk_bytes_in_flight is not None  # both came with sm_90
         case _:
             return True

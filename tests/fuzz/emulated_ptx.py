@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_ASM = re.compile(r'^(\s*)asm volatile\("([\w.:]+) [^"]*" : (.*)\);$')
+_ASM = re.compile(r'^(\s*)asm volatile\("([\w.:]+) ([^"]*)" : (.*)\);$')
 _OF_GPU = re.compile(r"^ *#if defined\(__CUDA_ARCH__\)\n.*\n *#else\n((?s:.*?))^ *#endif\n", re.M)
 _ADDRESS = re.compile(r"^( *[\w ]+ =) static_cast<int>\(mugraph::te::shared_address\(.*$", re.M)
 INCLUDES = ('#include "cute/arch/copy_sm75.hpp"', '#include "cute/arch/mma_sm80.hpp"')
@@ -34,22 +34,38 @@ def _emulated(line: str) -> str:
     match = _ASM.match(line)
     if match is None:
         return line
-    indent, name, rest = match.groups()
+    indent, name, template, rest = match.groups()
     operands = [text for _, text in _operands(rest)]
     if name.startswith("ldmatrix.sync.aligned.m8n8.x"):
         *registers, address = operands
-        place = address.removeprefix("mugraph::te::shared_address(").removesuffix(")")
-        transposed = "true" if ".trans." in name else "false"
+        place, transposed = _line(name, address)
         # The kernel has no such name.
         stores = " ".join(f"{one} = emulated_[{n}];" for n, one in enumerate(registers))
         call = f"emulator::ldmatrix<{len(registers)}, {transposed}>({place}, emulated_);"
         return f"{indent}{{ uint32_t emulated_[{len(registers)}]; {call} {stores} }}"
+    if name.startswith("stmatrix.sync.aligned.m8n8.x"):
+        address, *registers = operands
+        place, transposed = _line(name, address)
+        held = ", ".join(registers)
+        return f"{indent}emulator::stmatrix<{len(registers)}, {transposed}>({place}, {{{held}}});"
+    if name.startswith("shfl.sync."):
+        result, value, *_lane = operands
+        _, _, distance, clamp, _mask = template.removesuffix(";").split(", ")
+        distance = operands[2] if distance == "%2" else distance
+        mode = name.split(".")[2][0]
+        return f"{indent}{result} = emulator::shuffle('{mode}', {value}, {distance}, {clamp});"
     if name == "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32":
         # In the order of the constraints: what is written first.
         sums, others = operands[:4], operands[4:]
         arguments = ", ".join([*sums, *others, *sums])
         return f"{indent}cute::SM80_16x8x16_F32F16F16F32_TN::fma({arguments});"
     raise ValueError(f"the emulator does not know the instruction {name}")
+
+
+def _line(name: str, address: str) -> tuple[str, str]:
+    """The place of a line of ``ldmatrix`` or ``stmatrix``, and whether matrices are transposed."""
+    place = address.removeprefix("mugraph::te::shared_address(").removesuffix(")")
+    return place, "true" if ".trans." in name else "false"
 
 
 def _operands(text: str) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -351,8 +352,8 @@ def test_gpus_that_lack_the_shared_memory() -> None:
     a = cute.make_fake_tensor("f16", (512, 512))
     launch = example("gemm_sm80").launch(a, a, a)
     sentence = (
-        "^kernel 'gemm_sm80' needs 196608 bytes of shared memory a block, and sm_80 has "
-        "166912; use smaller tiles or fewer stages, or compile it for sm_90a or sm_100a$"
+        r"^kernel 'gemm_sm80' needs 196608 bytes of shared memory a block \(\S+py:\d+:1\), and "
+        "sm_80 has 166912; use smaller tiles or fewer stages, or compile it for sm_90a or sm_100a$"
     )
     with pytest.raises(UserError, match=sentence):
         launch.trace("sm_80")
@@ -448,8 +449,8 @@ def test_what_layouts_cannot_do() -> None:
         tile = cute.SmemAllocator().allocate_tensor("f16", cute.Layout((8, 1, 1), (2, 0, 0)))
         cute.copy("SM75_U32x4_LDSM_N", tile, fragment)  # here
 
-    refused(engine, "# here", "cp.async and ldmatrix, not by SM90_TMA_LOAD", a, b)
-    refused(matrices, "# here", "reads lines of 8 neighbours that begin at multiples of 8", a, b)
+    refused(engine, "# here", "ldmatrix and stmatrix, not by SM90_TMA_LOAD", a, b)
+    refused(matrices, "# here", "moves lines of 8 neighbours that begin at multiples of 8", a, b)
     refused(ranks, "# here", "copy: the source (8,8):(64,1) has 64 elements, the destination", a, a)
     refused(aligned, "# here", "moves 4 elements at once; the source", a, b)
     refused(no_rank, "# here", "gemm: B has the layout 64:1; its rank must be 2", a, b)
@@ -663,3 +664,65 @@ def test_what_others_wait_for_is_not_under_a_condition_on_elements() -> None:
         cute.KernelError, match=r"'te\.barrier' stands under a condition on elements"
     ):
         recorded(meets, a)
+
+
+def test_mistakes_of_a_program_are_sentences_with_its_line() -> None:
+    a = cute.make_fake_tensor("f32", (64, 64))
+
+    def halves(a: Any) -> None:
+        a[0, 0.5] = 1.0  # here
+
+    def slices(a: Any) -> None:
+        a[0, 0:4] = 1.0  # here
+
+    def gathers(a: Any) -> None:
+        a[0, 0] = a[a[0, 1], 0]  # here
+
+    def unknown(a: Any) -> None:
+        cute.arch.nothing(a)  # here
+
+    def unnamed(a: Any) -> None:
+        a[0, 0] = missing  # noqa: F821  # pyright: ignore  # here
+
+    def divides(a: Any) -> None:
+        a[0, 0] = 1 / 0  # here
+
+    def remainders(a: Any) -> None:
+        a[0, 0] = a[0, 0] % 2  # here
+
+    def waits(a: Any) -> None:
+        cute.arch.cp_async_wait_group(cute.arch.thread_idx()[0])  # here
+
+    def barriers(a: Any) -> None:
+        cute.arch.barrier(17, 32)  # here
+
+    refused(halves, "# here", "0.5 is no coordinate of a[_0]", a)
+    refused(slices, "# here", "slice(0, 4, None) is no coordinate of a[_0]", a)
+    refused(gathers, "# here", "an element of a tensor is no coordinate", a)
+    refused(unknown, "# here", "'mugraph.cute.arch' has no attribute 'nothing'", a)
+    refused(unnamed, "# here", "'missing' is not defined", a)
+    refused(divides, "# here", "division by zero", a)
+    refused(remainders, "# here", "unsupported operand type(s) for %", a)
+    refused(waits, "# here", "thread groups cannot be under way", a)
+    refused(barriers, "# here", "barriers have the numbers 1 to 15, not 17", a)
+    call = cute.kernel(barriers)(a)
+    for grid, shown in ((4, "4"), ((0,), r"\(0,\)")):
+        with pytest.raises(cute.KernelError, match=rf"py:\d+: the grid has .*, not {shown}$"):
+            call.launch(grid=grid, block=(32,))
+    with pytest.raises(cute.KernelError, match=r"py:\d+: kernels have no clusters .* \(2, 1\)"):
+        call.launch(grid=(4,), block=(32,), cluster=(2, 1))
+    call.launch(grid=(4,), block=(32,), cluster=(1, 1, 1), smem=1024)
+    with pytest.raises(cute.KernelError, match=r"py:\d+: kernel 'barriers': missing a required"):
+        cute.kernel(barriers)()
+
+
+def test_an_uncaught_mistake_is_one_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from mugraph import cute\n@cute.kernel\ndef k(a):\n    a[99] = 1.0\n"
+        "k(cute.make_fake_tensor('f32', (64,))).launch(grid=(1,), block=(32,)).trace()\n"
+    )
+    assert subprocess.run([sys.executable, str(program)], check=False).returncode == 1
+    assert capfd.readouterr().err == (
+        f"{program}:4: the index 99 is outside of 'a', which has 64 there\n"
+    )

@@ -162,11 +162,12 @@ def _cost(
     writes = access.kind is not te.AccessKind.READ
     space = "shared" if shared else "global"
     name = f"{'st' if writes else 'ld'}.{space}.b{8 * width}"
-    matrices = isinstance(access.op, te.AsmOp) and access.op.instruction.startswith("ldmatrix")
+    matrices = isinstance(access.op, te.AsmOp) and access.op.moves_matrices
     if other is not None:
         name = f"cp.async.{width}"
     elif isinstance(access.op, te.AsmOp) and matrices:
-        name = ".".join(part for part in access.op.instruction.split(".") if part[0] in "lxt")
+        words = access.op.instruction.split(".")
+        name = ".".join([words[0], *(one for one in words if one == "trans" or one[0] == "x")])
     counted = moved(
         addresses, width, shared=shared, writes=writes, other=other, collective=matrices
     )

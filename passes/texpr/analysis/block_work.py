@@ -202,7 +202,7 @@ class _Counter:
         if not len(rows):
             return
         is_shared = access.type.memory_space is te.Space.SHARED
-        matrices = isinstance(access.op, te.AsmOp) and access.op.instruction.startswith("ldmatrix")
+        matrices = isinstance(access.op, te.AsmOp) and access.op.moves_matrices
         counted = moved(
             *(rows, width),
             shared=is_shared,

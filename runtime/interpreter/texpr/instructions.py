@@ -41,6 +41,9 @@ def execute_asm(op: te.AsmOp, operands: Sequence[Registers], lanes: int | None) 
         *registers, lines = _warps(name, given, lanes)
         result = _ldmatrix(name, np.concatenate(registers, axis=2), lines)
         return _split(order[:-1], operands, result)
+    elif name.startswith("stmatrix.sync."):
+        _lines, *registers = _warps(name, given, lanes)
+        result = _stmatrix(name, np.concatenate(registers, axis=2))
     elif name.startswith("cp.async."):
         result = given[1]
     elif name.startswith("shfl.sync."):
@@ -50,7 +53,8 @@ def execute_asm(op: te.AsmOp, operands: Sequence[Registers], lanes: int | None) 
         if function is None:
             raise ExecutionError(
                 f"the interpreter does not know the instruction {name}; it knows "
-                f"mma.sync, ldmatrix, shfl.sync, cp.async, {', '.join(_OF_ONE_THREAD)}"
+                "mma.sync, ldmatrix, stmatrix, shfl.sync, cp.async, "
+                f"{', '.join(_OF_ONE_THREAD)}"
             )
         result = function(*given[1:])
     written = operands[order[0]]
@@ -168,21 +172,46 @@ def _ldmatrix(name: str, held: Registers, rows: Registers) -> Registers:
     return matrices.reshape(-1, count, WARP, 2).swapaxes(1, 2).reshape(-1, WARP, 2 * count)
 
 
+def _stmatrix(name: str, held: Registers) -> Registers:
+    """``stmatrix...x4[.trans].shared.b16 [rows], d``: a row of four matrices for each lane."""
+    if ".x4" not in name or held.shape[2] != 8:
+        raise ExecutionError(f"the interpreter runs stmatrix of 4 matrices, not {name}")
+    matrices = held.reshape(-1, WARP, 4, 2).swapaxes(1, 2).reshape(-1, 4, 8, 8)
+    if ".trans" in name:
+        matrices = matrices.swapaxes(2, 3)
+    return matrices.reshape(-1, WARP, 8)
+
+
 def _shuffle(name: str, operands: Sequence[Registers], literals: Sequence[int]) -> Registers:
     """``shfl.sync.MODE.b32 d, a, distance, clamp, mask`` of a whole warp."""
     mode = name.split(".")[2]
-    if len(operands) != 2 or len(literals) != 3 or mode not in ("bfly", "down", "up", "idx"):
+    if len(operands) + len(literals) != 5 or mode not in SHUFFLES:
         raise ExecutionError(f"the interpreter runs {name} d, a, distance, clamp, mask")
-    lane = np.arange(WARP)
-    distance = literals[0]
+    _held, values, *distances = operands
+    return shuffled(mode, values, distances[0] if distances else literals[0], literals[-2])
+
+
+SHUFFLES = ("bfly", "down", "up", "idx")
+
+
+def shuffled(mode: str, values: Array, distance: Any, clamp: int) -> Array:
+    """What each lane of warps, ``[warps, 32, 1]``, gets of another one, as PTX has ``shfl.sync``.
+
+    Bits 8 to 12 of ``clamp`` are those of a lane that stay, bits 0 to 4 the last lane that is read
+    with them, or the first one for ``up``.  A lane gets its own where it would read past it.
+    """
+    lane = np.arange(WARP)[:, None]
+    same = clamp >> 8 & WARP - 1
+    last = lane & same | clamp & WARP - 1 & ~same
     source = {
         "bfly": lane ^ distance,
         "down": lane + distance,
         "up": lane - distance,
-        "idx": np.full(WARP, distance % WARP),
+        "idx": lane & same | distance & WARP - 1 & ~same,
     }[mode]
-    source = np.where((source < 0) | (source >= WARP), lane, source)
-    return operands[1][:, source]
+    is_there = source >= last if mode == "up" else source <= last
+    source = np.broadcast_to(np.where(is_there, source, lane), values.shape)
+    return np.take_along_axis(values, source, axis=1)
 
 
 def warpgroup_product(atom: MmaAtom, a: Array, b: Array, sums: Array) -> Array:

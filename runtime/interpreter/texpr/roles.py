@@ -306,9 +306,17 @@ def chosen_by(
         by_block = holds.reshape(-1, batch.lanes)
         if (by_block.all(axis=1) | ~by_block.any(axis=1)).all():
             lanes = batch.lanes
-        elif in_part and (by_block == by_block[0]).all():
+        elif (in_part or _are_whole_warps(by_block)) and (by_block == by_block[0]).all():
             lanes = int(by_block[0].sum())
     return Batch(len(rows), batch, rows, lanes)
+
+
+def _are_whole_warps(holds: npt.NDArray[np.bool_]) -> bool:
+    """Whether a condition holds for all threads of a warp or for none, ``[blocks, threads]``."""
+    if holds.shape[1] % te.WARP:
+        return False
+    warps = holds.reshape(-1, te.WARP)
+    return bool((warps.all(axis=1) | ~warps.any(axis=1)).all())
 
 
 def blocks_differ(threads: te.LoopOp) -> bool:

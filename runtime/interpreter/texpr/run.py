@@ -252,9 +252,11 @@ class Runner:
 
     @_run.register
     def _(self, op: te.AllReduceOp, batch: Batch) -> None:
-        if batch.lanes is None:
-            raise ExecutionError("'te.all_reduce' stands where not all threads of a block come")
         of_block = op.threads is te.Scope.BLOCK
+        threads = enclosing(op, te.ThreadsOp)
+        is_parted = isinstance(threads, te.ThreadsOp) and batch.lanes != threads.iterations
+        if batch.lanes is None or (of_block and is_parted):
+            raise ExecutionError("'te.all_reduce' stands where not all threads of a block come")
         together = batch.lanes if of_block else min(te.WARP, batch.lanes)
         values = batch.value(op.value).reshape(-1, together)
         totals = _COMBINE[op.combines].reduce(values, axis=1)

@@ -134,8 +134,17 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     def _has_steps(self, op: Operation) -> bool:
         if op not in self._followed:
-            self._followed[op] = any(isinstance(one, FOLLOWED) for one in op.walk())
+            self._followed[op] = any(
+                isinstance(one, FOLLOWED) or self._may_part_warps(one) for one in op.walk()
+            )
         return self._followed[op]
+
+    def _may_part_warps(self, op: Operation) -> bool:
+        """Whether an instruction of a warp stands under a condition on the thread."""
+        if not isinstance(op, te.AsmOp) or not op.is_of_warp:
+            return False
+        found = [index for one in domain_of(op).conditions for index in one.indices]
+        return self.holder.variable in variables_of(found)
 
     def is_followed(self, op: Operation) -> bool:
         """Whether anything in it is more than touches of elements; the text's steps always."""
@@ -284,6 +293,11 @@ class BlockRun(Turns[FollowedRole, Rows]):
     def _(self, op: te.BarrierOp, threads: Rows, role: FollowedRole) -> None:
         if self._are_whole(op, threads):
             self.clocks.meet_in_warps(threads)
+
+    @_act.register
+    def _(self, op: te.AsmOp, threads: Rows, role: FollowedRole) -> None:
+        if not op.is_of_warp or self._are_whole(op, threads):
+            self._touch(op, role)
 
     @_act.register
     def _(self, op: te.ProxyFenceOp, threads: Rows, role: FollowedRole) -> None:

@@ -291,6 +291,45 @@ Result execute_warp(T const& value, void (*compute)(std::array<T, 32> const&, st
   return result;
 }
 
+// shfl.sync of a whole warp; `mode` is the first letter of bfly, down, up or idx.
+template <class T>
+T shuffle(char mode, T value, int distance, int clamp) {
+  const std::array<T, 32> all = exchange_warp(value);
+  const int lane = block->current->thread % 32;
+  const int same = clamp >> 8 & 31;
+  const int last = (lane & same) | (clamp & 31 & ~same);
+  const int source = mode == 'b'   ? lane ^ distance
+                     : mode == 'd' ? lane + distance
+                     : mode == 'u' ? lane - distance
+                                   : (lane & same) | (distance & 31 & ~same);
+  return all[(mode == 'u' ? source >= last : source <= last) ? source : lane];
+}
+
+// A line of a matrix, which must be of shared memory.
+inline unsigned char* matrix_line(void const* line) {
+  unsigned char* const address = static_cast<unsigned char*>(const_cast<void*>(line));
+  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) fail("a line of a matrix is not aligned to 16 bytes");
+  if (address < shared_memory || address + 16 > shared_memory + block->shared_bytes) {
+    fail("a line of a matrix is outside shared memory");
+  }
+  return address;
+}
+
+// stmatrix of kCount matrices: as ldmatrix, the other way.
+template <int kCount, bool kTransposed>
+void stmatrix(void const* line, std::array<uint32_t, kCount> const& registers) {
+  const int lane = block->current->thread % 32;
+  const std::array<void const*, 32> lines = exchange_warp(line);
+  for (int q = 0; q < kCount; ++q) {
+    for (int e = 0; e < 2; ++e) {
+      const int row = kTransposed ? 2 * (lane % 4) + e : lane / 4;
+      const int column = kTransposed ? lane / 4 : 2 * (lane % 4) + e;
+      const uint16_t element = static_cast<uint16_t>(registers[q] >> 16 * e);
+      std::memcpy(matrix_line(lines[8 * q + row]) + 2 * column, &element, 2);
+    }
+  }
+}
+
 // ldmatrix of kCount matrices; see arch/tensor_core.h for who gets what.
 template <int kCount, bool kTransposed>
 void ldmatrix(void const* line, uint32_t* registers) {
@@ -301,12 +340,7 @@ void ldmatrix(void const* line, uint32_t* registers) {
     for (int e = 0; e < 2; ++e) {
       const int row = kTransposed ? 2 * (lane % 4) + e : lane / 4;
       const int column = kTransposed ? lane / 4 : 2 * (lane % 4) + e;
-      unsigned char const* address = static_cast<unsigned char const*>(lines[8 * q + row]);
-      if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) fail("an ldmatrix line is not aligned to 16 bytes");
-      if (address < shared_memory || address + 16 > shared_memory + block->shared_bytes) {
-        fail("an ldmatrix line is outside shared memory");
-      }
-      std::memcpy(&elements[e], address + 2 * column, 2);
+      std::memcpy(&elements[e], matrix_line(lines[8 * q + row]) + 2 * column, 2);
     }
     registers[q] = elements[0] | static_cast<uint32_t>(elements[1]) << 16;
   }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import runpy
 import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.library_sources import generate_sources
+from mugraph.tools import mg_compile
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("safetensors", reason="safetensors is not installed")
@@ -119,17 +119,18 @@ def test_a_program_without_python_generates_the_tokens_of_pytorch(
     assert [int(each) for each in done.stdout.split()] == expected
 
 
-def test_mg_compile_takes_a_file_of_torch_export(tmp_path: Path) -> None:
+def test_mg_compile_takes_a_file_of_torch_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, output = tmp_path / "counter.pt2", tmp_path / "compiled"
     with torch.no_grad():
         exporting = torch.export.export(Counter().eval(), (torch.randn(4, 16),))
         torch.export.save(exporting, path)
-    command = [sys.executable, "-m", "mugraph.tools.mg_compile", str(path), "--sources-only"]
-    done = subprocess.run(
-        [*command, "--no-weights", "-o", str(output)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    written = {str(each.relative_to(output)) for each in map(Path, done.stdout.split())}
+    command = ["mg-compile", str(path), "--sources-only", "--no-weights", "-o", str(output)]
+    monkeypatch.setattr("sys.argv", command)
+    assert mg_compile.main() == 0
+    said = capsys.readouterr().out
+    written = {str(each.relative_to(output)) for each in map(Path, said.split())}
     assert {"include/counter.h", "share/counter/constants.safetensors"} <= written
     assert not (output / "share/counter/weights.safetensors").exists()
     header = (output / "include/counter.h").read_text()

@@ -70,7 +70,7 @@ def test_all_combinations_are_tried_or_as_many_as_asked_for() -> None:
 
 def test_the_fastest_sizes_are_found_and_written_down(tmp_path: Path) -> None:
     said: list[str] = []
-    options = Options(tmp_path / "plans.jsonl", "h200", candidates=6)
+    options = Options(tmp_path / "plans.jsonl", "h200", candidates=6, jobs=1)
     outcome = tune_sizes(program(), options, said.append, MadeUpBench)
     assert dict(outcome.plan.values)["T"] == 32
     assert (outcome.before, outcome.microseconds, outcome.refused) == (24.0, 8.0, 2)
@@ -86,7 +86,7 @@ def test_a_program_that_fails_as_it_is_written(tmp_path: Path) -> None:
         def times(self, built: Built[Sizes], samples: int) -> list[float]:
             raise MeasureError("it was not done after 20 s")
 
-    options = Options(tmp_path / "plans.jsonl", "h200")
+    options = Options(tmp_path / "plans.jsonl", "h200", jobs=1)
     with pytest.raises(UserError, match=r"f\.te is not tuned: it was not done"):
         tune_sizes(program(), options, lambda _: None, Broken)
 
@@ -150,7 +150,7 @@ def test_the_tool_tries_what_the_text_leaves_open(
 
 def test_candidates_are_built_in_the_order_of_their_estimates() -> None:
     changed = SizedProgram(TEXT, "f.te", "h200", (("M", 1 << 22),), (("T", (8, 256)),))
-    with Children(2) as builders:
+    with Children(1) as builders:
         assert [str(one) for one in by_estimate(changed, 4, builders)] == ["T=256", "T=8"]
 
 

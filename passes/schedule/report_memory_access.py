@@ -9,20 +9,13 @@ from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 
 from mugraph.dialects import sched, te
-from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import place_of
 from mugraph.passes.memory.memory_access import AccessCost, memory_access_costs
 from mugraph.passes.texpr.analysis.access_costs import TexprAccessCost, texpr_access_costs
-
-WAVEFRONTS = "sched.wavefronts"
-"""The wavefronts of an operator's accesses to shared memory, in order, for one execution."""
-SECTORS = "sched.sectors"
-"""The sectors of an operator's accesses to device memory, in order, for one execution."""
 
 _HEADER = ("operator", "buffer", "instruction", "count", "moved", "ideal", "excess", "runs")
 
@@ -71,31 +64,13 @@ def _table(title: str, rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([title, *lines, ""])
 
 
-def attach_costs(costs: Sequence[AccessCost]) -> None:
-    """Writes each operator's wavefronts and sectors to its attributes."""
-    by_operation: dict[Operation, list[AccessCost]] = {}
-    for cost in costs:
-        by_operation.setdefault(cost.access.operation, []).append(cost)
-    for op, own in by_operation.items():
-        for name, in_device_memory in ((WAVEFRONTS, False), (SECTORS, True)):
-            counts = [
-                cost.transactions
-                for cost in own
-                if cost.access.in_device_memory is in_device_memory
-            ]
-            op.attributes.pop(name, None)
-            if counts:
-                op.attributes[name] = integer_array(counts)
-
-
 @dataclass(frozen=True)
 class ReportMemoryAccessPass(ModulePass):
     """Prints, to standard error, what every access to memory of a schedule costs.
 
     A line is one access of an operator: how many instructions a block executes with it (over its
     warps), the wavefronts of shared memory or sectors of device memory they move, the least that
-    their bytes need, the excess, and how often a block runs the operator.  The IR stays as it is;
-    ``attach=true`` writes ``sched.wavefronts`` and ``sched.sectors`` to the operators.
+    their bytes need, the excess, and how often a block runs the operator.  The IR stays as it is.
 
     Of a mapped tensor expression, or a kernel on CuTe tensors, a line has the place in the source
     too; an operator runs once a step, for all iterations of the loops in it.
@@ -110,15 +85,10 @@ class ReportMemoryAccessPass(ModulePass):
 
     name = "report-memory-access"
 
-    attach: bool = False
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Reports every kernel of the module, in order."""
         for kernel in op.walk():
             if isinstance(kernel, sched.KernelOp):
-                costs = memory_access_costs(kernel)
-                sys.stderr.write(memory_access_table(kernel, costs))
-                if self.attach:
-                    attach_costs(costs)
+                sys.stderr.write(memory_access_table(kernel, memory_access_costs(kernel)))
             elif isinstance(kernel, te.KernelOp):
                 sys.stderr.write(texpr_access_table(kernel, texpr_access_costs(kernel)))

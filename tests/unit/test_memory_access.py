@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -45,7 +44,7 @@ from mugraph.passes.memory.wavefronts import (
     sectors,
     store_wavefronts,
 )
-from mugraph.passes.schedule.report_memory_access import attach_costs, memory_access_table
+from mugraph.passes.schedule.report_memory_access import memory_access_table
 from mugraph.passes.sequence import verifying
 from mugraph.reading import multiverse
 
@@ -332,22 +331,6 @@ def test_planned_layouts_have_no_bank_conflicts(path: Path, swap_ab: bool) -> No
     assert kernels
     by_groups = any(isinstance(op, WarpgroupMmaOp) for kernel in kernels for op in kernel.walk())
     assert loads or by_groups or path.stem not in ("rmsnorm_linear", "gated_mlp", "lora")
-
-
-def test_attached_attributes_print_and_parse_back() -> None:
-    module = transpiled(EXAMPLES / "rmsnorm_linear.mlir")
-    for kernel in module.walk():
-        if isinstance(kernel, KernelOp):
-            attach_costs(memory_access_costs(kernel))
-            attach_costs(memory_access_costs(kernel))
-    module.verify()
-    text = str(module)
-    assert re.search(r"sched\.mma .*\{sched\.wavefronts = array<i64: \d+, 128>\}", text)
-    assert "{sched.wavefronts = array<i64: 32>, sched.sectors = array<i64: 128>}" in text
-    context = Context()
-    for name, factory in multiverse().all_dialects.items():
-        context.register_dialect(name, factory)
-    assert str(Parser(context, text).parse_module()) == text
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

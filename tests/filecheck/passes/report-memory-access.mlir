@@ -2,8 +2,6 @@
 // RUN: mg-opt --report-memory-access %s 2>&1 >/dev/null | filecheck %s --match-full-lines
 // RUN: mg-opt %s > %t.plain
 // RUN: mg-opt --report-memory-access %s 2>/dev/null | diff - %t.plain
-// With attach=true operators carry their wavefronts and sectors, also after a second time.
-// RUN: mg-opt --report-memory-access=attach --report-memory-access=attach %s 2>/dev/null | filecheck %s --check-prefix ATTACHED
 
 // CHECK: memory accesses of @conflicts, 6 blocks:
 // CHECK-NEXT: operator           buffer  instruction       count  moved           ideal  excess  runs
@@ -17,7 +15,6 @@ sched.kernel @conflicts inputs 1 grid [6, 1, 1] block [64, 1, 1] {
     // A row of the tile is 128 contiguous bytes: 4 sectors; a warp copies 4 rows.
     // CHECK-NEXT: sched.copy         %xt     cp.async.16       4      64 sectors      64     0       1
     // CHECK-NEXT: sched.copy         %s      cp.async.16       4      16 wavefronts   16     0       1
-    // ATTACHED: sched.copy async %xt to %s {{.*}} iteration 0 {sched.wavefronts = array<i64: 16>, sched.sectors = array<i64: 64>}
     sched.copy async %xt to %s by <64, vector 8, order [1, 0]> iteration 0 : !sched.global<16x64xf16, (16,64):(256,1)> to !sched.shared<16x64xf16, (16,64):(64,1)>
     // All stages, and the padding between columns.
     // CHECK-NEXT: sched.fill         %sum    st.shared.v4.b32  16     64 wavefronts   64     0       1
@@ -32,14 +29,12 @@ sched.kernel @conflicts inputs 1 grid [6, 1, 1] block [64, 1, 1] {
     // CHECK-NEXT: sched.map  %s      ld.shared.b16     32     512 wavefronts  32     480     4
     // CHECK-NEXT: sched.map  %sum    ld.shared.b32     32     64 wavefronts   32     32      4
     // CHECK-NEXT: sched.map  %sum    st.shared.b32     32     64 wavefronts   32     32      4
-    // ATTACHED: sched.map exp %s to %sum {{.*}} {sched.wavefronts = array<i64: 512, 64, 64>}
     sched.map exp %s to %sum then [accum] by <64, vector 1, order [0, 1]> : !sched.shared<16x64xf16, (16,64):(64,1)> to !sched.shared<16x64xf32, (16,64):(1,32)>
   }
   sched.epilogue {
     // A column of the result is 16 rows apart in device memory, and 2 columns a warp.
     // CHECK-NEXT: sched.copy         %sum    ld.shared.b32     32     64 wavefronts   32     32      1
     // CHECK-NEXT: sched.copy         %ot     st.global.b32     32     512 sectors     128    384     1
-    // ATTACHED: sched.copy %sum to %ot {{.*}} {sched.wavefronts = array<i64: 64>, sched.sectors = array<i64: 512>}
     sched.copy %sum to %ot by <64, vector 1, order [0, 1]> : !sched.shared<16x64xf32, (16,64):(1,32)> to !sched.global<16x64xf32, (16,64):(64,1)>
   }
 }

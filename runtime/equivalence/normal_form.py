@@ -369,6 +369,17 @@ def _placed(factors: Factors) -> Factors:
     )
 
 
+def _with_merged_digits(
+    bound: Sequence[Variable], factors: Factors
+) -> tuple[list[Variable], list[Variable], Factors]:
+    """The bound variables that factors use, those left when digits are merged, and the factors."""
+    indices = {index for factor, _ in factors for index in indices_of(factor)}
+    used = [v for v in bound if any(index.coefficient(v) for index in indices)]
+    current().budget.step(len(used) ** 2 * len(indices))
+    merged, values = merge_digits(used, indices)
+    return used, merged, Substitution(values).of_factors(factors) if values else factors
+
+
 def _shortened(
     bound: Sequence[Variable], factors: Factors
 ) -> tuple[list[Variable], Factors] | None:
@@ -376,11 +387,7 @@ def _shortened(
 
     ``None`` where no factor is about one variable of the sum alone, its digits merged.
     """
-    indices = {index for factor, _ in factors for index in indices_of(factor)}
-    used = [v for v in bound if any(index.coefficient(v) for index in indices)]
-    current().budget.step(len(used) ** 2 * len(indices))
-    merged, values = merge_digits(used, indices)
-    factors = Substitution(values).of_factors(factors)
+    used, merged, factors = _with_merged_digits(bound, factors)
     left = [*merged, *(v for v in bound if v not in used)]
     for place, (factor, _) in enumerate(factors):
         if not isinstance(factor, Below) or len(factor.index.terms) != 1:
@@ -417,13 +424,8 @@ def _expanded(
 
 def _canonical(coefficient: Fraction, bound: Sequence[Variable], factors: Factors) -> Term:
     """The term with unused sums done, digits merged and bound variables named by their places."""
-    indices = {index for factor, _ in factors for index in indices_of(factor)}
-    used = [v for v in bound if any(index.coefficient(v) for index in indices)]
-    coefficient *= math.prod(v.extent for v in bound if v not in used)
-    current().budget.step(len(used) ** 2 * len(indices))
-    used, values = merge_digits(used, indices)
-    if values:
-        factors = Substitution(values).of_factors(factors)
+    before, used, factors = _with_merged_digits(bound, factors)
+    coefficient *= math.prod(v.extent for v in bound if v not in before)
     height = 1 + max((height_of(factor) for factor, _ in factors), default=0)
     candidates = [
         Term(coefficient, *_named(order, factors, height))

@@ -11,8 +11,9 @@ from mugraph.dialects.named_extents import (
     EXTENTS,
     Names,
     argument_names,
+    called_names,
+    called_names_of_result,
     is_smaller_bucket,
-    result_names,
 )
 from mugraph.dialects.sharding import device_program
 from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
@@ -88,14 +89,14 @@ def given_names(function: FuncOp) -> list[Names]:
     """The names of the dimensions of what a call gives, as :func:`argument_types`."""
     if is_texpr(function):
         return [argument_names(function, position) for position in input_parameters(function)]
-    return [argument_names(function, index) for index in range(len(argument_types(function)))]
+    return [called_names(function, index) for index in range(len(argument_types(function)))]
 
 
 def got_names(function: FuncOp) -> list[Names]:
     """The names of the dimensions of what a call gets, as :func:`result_types`."""
     if is_texpr(function):
         return [argument_names(function, position) for position in written_parameters(function)]
-    return [result_names(function, index) for index in range(len(result_types(function)))]
+    return [called_names_of_result(function, i) for i in range(len(result_types(function)))]
 
 
 def whole_argument_types(function: FuncOp) -> list[Attribute]:

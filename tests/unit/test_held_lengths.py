@@ -296,9 +296,9 @@ def of_result(graph: mi.KernelGraph) -> None:
     mi.Extent("n", largest=8, held=length + length)
 
 
-def of_buckets(graph: mi.KernelGraph) -> None:
+def of_multiples(graph: mi.KernelGraph) -> None:
     length = graph.new_input((1,), dtype=mi.int32, name="length")
-    n = mi.Extent("n", largest=8, buckets=(4,), held=length)
+    n = mi.Extent("n", largest=8, multiple=4, held=length)
     graph.mark_output(graph.new_input((4, n)) * 2)
 
 
@@ -319,10 +319,10 @@ def of_two_names(graph: mi.KernelGraph) -> None:
         (of_mean, "combines elements along dimension 1"),
         (of_float, "'n' is held by argument 0 .*, which is of f32; a length is i32 or i64"),
         (of_result, "which is no input of a graph"),
-        (of_buckets, "argument 0 holds it, so that no call says it"),
+        (of_multiples, "argument 0 holds it, so that no call says it"),
         (
             of_one,
-            "holds whether there is one element or none; expected a largest value of at least 2",
+            "holds whether there is one element or none; expected a largest value, and buckets, of",
         ),
         (of_two_names, "extents must be equal or 1"),
     ],

@@ -12,8 +12,8 @@ from mugraph.dialects.named_extents import (
     Names,
     argument_names,
     called_names,
-    called_names_of_result,
     is_smaller_bucket,
+    result_names,
 )
 from mugraph.dialects.sharding import device_program
 from mugraph.dialects.te import input_parameters, is_texpr, written_parameters
@@ -96,7 +96,7 @@ def got_names(function: FuncOp) -> list[Names]:
     """The names of the dimensions of what a call gets, as :func:`result_types`."""
     if is_texpr(function):
         return [argument_names(function, position) for position in written_parameters(function)]
-    return [called_names_of_result(function, i) for i in range(len(result_types(function)))]
+    return [result_names(function, index) for index in range(len(result_types(function)))]
 
 
 def whole_argument_types(function: FuncOp) -> list[Attribute]:

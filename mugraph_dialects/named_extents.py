@@ -281,19 +281,9 @@ def result_names(function: FuncOp, index: int) -> Names:
 
 def called_names(function: FuncOp, index: int) -> Names:
     """Of an argument's dimensions the names of those of which a call says something."""
-    return _called(function, argument_names(function, index), ends_of_argument(function, index))
-
-
-def called_names_of_result(function: FuncOp, index: int) -> Names:
-    """Of a result's dimensions the names of those of which a call says something."""
-    return _called(function, result_names(function, index), ends_of_result(function, index))
-
-
-def _called(function: FuncOp, names: Names, ends: Names) -> Names:
-    known = named_extents(function)
-    return tuple(
-        name or (end if end in known else "") for name, end in zip(names, ends, strict=True)
-    )
+    known, ends = named_extents(function), ends_of_argument(function, index)
+    pairs = zip(argument_names(function, index), ends, strict=True)
+    return tuple(name or (end if end in known else "") for name, end in pairs)
 
 
 def with_names(

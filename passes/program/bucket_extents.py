@@ -15,14 +15,14 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.kn import lay_out
+from mugraph.dialects.kn import lay_out, lay_out_row_major
 from mugraph.dialects.kn.compute import UNARY_OPERATORS
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import Rewriter
@@ -95,13 +95,18 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     for op in copy.body.block.ops:
         op.attributes.pop(EXTENT, None)
     # All buckets share one interface, so that nothing of it is left to choose.
-    room = {name: extent.largest for name, extent in whole.items() if extent.held is not None}
     for argument in copy.args:
-        lay_out_in_room(argument, argument_names(copy, argument.index), room)
+        if layout_of(argument.type) is None:
+            names, shape = argument_names(copy, argument.index), extents_in(argument.type)
+            rooms = [
+                whole[name].largest if name in held else extent
+                for name, extent in zip(names, shape, strict=True)
+            ]
+            lay_out(argument, Layout(shape, row_major_strides(rooms)))
     end = copy.body.block.last_op
     assert isinstance(end, ReturnOp)
-    for index, value in enumerate(end.operands):
-        lay_out_in_room(value, result_names(copy, index), room)
+    for value in end.operands:
+        lay_out_row_major(value)
     copy.update_function_type()
     write_lengths(copy, held)
     if ranges:
@@ -114,17 +119,6 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
         parts = [f"{extent.name}{extent.largest}" for extent in ranges]
         copy.sym_name = StringAttr("_".join([name, *parts]))
     return copy
-
-
-def lay_out_in_room(value: SSAValue, names: Names, room: Mapping[str, int]) -> None:
-    """Lets a tensor be row-major, unless it has a layout.
-
-    Its strides are those of a tensor with ``room`` for so many elements along dimensions of names.
-    """
-    shape = extents_in(value.type)
-    if layout_of(value.type) is None:
-        rooms = [room.get(*pair) for pair in zip(names, shape, strict=True)]
-        lay_out(value, Layout(shape, row_major_strides(rooms)))
 
 
 def write_own_results(function: FuncOp, held: Container[str], masked: Container[str]) -> None:

@@ -273,6 +273,12 @@ def names_of_values(function: FuncOp) -> dict[SSAValue, Names]:
     held = held_extents(named_extents(function).values())
     end = function.body.block.last_op
     for index, value in enumerate(end.operands if isinstance(end, ReturnOp) else ()):
+        if bounded := [name for name in found[value] if name in held and held[name].is_bounded]:
+            raise NamedExtentError(
+                f"result {index} of {op_label(function)} has the dimension '{bounded[0]}', whose "
+                "value device memory holds: a call cannot say what it is at most; leave out "
+                "'buckets'"
+            )
         said = [dim for dim, name in enumerate(found[value]) if name and name not in held]
         if said and math.prod(extents_in(value.type)[: said[-1]]) != 1:
             raise NamedExtentError(

@@ -46,14 +46,6 @@ def decode() -> mi.KernelGraph:
     return graph
 
 
-def squares() -> mi.KernelGraph:
-    """A result that ends at the length, with the strides of the largest one."""
-    graph = mi.new_kernel_graph("squares")
-    x = graph.new_input((4, extent(graph), 8), name="x")
-    graph.mark_output(x * x)
-    return graph
-
-
 @cache
 def scheduled() -> ModuleOp:
     return compiled(decode())
@@ -113,23 +105,13 @@ def test_a_call_takes_the_first_kernels_that_hold_its_bound() -> None:
     assert "n: 0 to 300, at least what length holds" in header
 
 
-def test_results_have_the_strides_of_the_largest_value() -> None:
-    module = compiled(squares())
-    x = RANDOM.standard_normal((4, 90, 8)).astype(np.float16)
-
-    def check(kernels: CudaModule) -> None:
-        (found,) = kernels.run([np.array([61], np.int32), x])
-        np.testing.assert_array_equal(found[:, :61], x[:, :61] * x[:, :61])
-        assert found.shape == x.shape and np.isnan(found[:, 61:]).all()
-
-    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
-    kernel = mugraph.compile(squares(), "cpu")
-    room = np.zeros((4, KEYS, 8), np.float16)
-    room[:, :90] = x
-    found = kernel(np.array([61], np.int32), room[:, :90])
-    np.testing.assert_array_equal(found[:, :61], x[:, :61] * x[:, :61])
+def test_tensors_have_the_strides_of_the_largest_value() -> None:
+    kernel = mugraph.compile(decode(), "cpu")
+    length, q, k, v = arguments(2, KEYS, 90)
+    call = [length, q, k[:, :, :100], v[:, :, :100]]
+    require_attention(kernel(*call), call)
     with pytest.raises(ArgumentError, match="has strides"):
-        kernel(np.array([61], np.int32), x)
+        kernel(*map(np.ascontiguousarray, call))
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -143,4 +125,8 @@ def test_what_cannot_be_is_refused() -> None:
     graph = mi.new_kernel_graph("refused")
     graph.mark_output(graph.new_input((4, extent(graph, (1,)))) * 2)
     with pytest.raises(BuildError, match="a largest value, and buckets, of at least 2"):
+        graph.module()
+    graph = mi.new_kernel_graph("refused")
+    graph.mark_output(graph.new_input((4, extent(graph))) * 2)
+    with pytest.raises(BuildError, match="a call cannot say what it is at most"):
         graph.module()

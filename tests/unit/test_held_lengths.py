@@ -282,6 +282,28 @@ def test_a_mask_of_a_position_is_what_its_condition_says() -> None:
         run_function(graph.module(), None, [values, np.array([17])])
 
 
+def test_a_mask_may_say_another_range_of_a_length() -> None:
+    graph = mi.new_kernel_graph("ranges")
+    length = graph.new_input((1,), dtype=mi.int32, name="length")
+    n = mi.Extent("n", largest=LARGEST, held=length)
+    x, y = graph.new_input((4, n), name="x"), graph.new_input((n, 8), name="y")
+    kept = graph.mask(x, lambda i, j, n: n - j - 2, 0.0, lengths=[(length, 2 * LARGEST)])
+    graph.mark_output(kept @ y)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    (kernel,) = (op for op in module.ops if isinstance(op, sched.KernelOp))
+    assert [each.largest for each in kernel.held_lengths] == [2 * LARGEST, LARGEST]
+
+    def check(kernels: CudaModule) -> None:
+        x, y = (np.full(shape, np.nan, np.float16) for shape in ((4, LARGEST), (LARGEST, 8)))
+        x[:, :61], y[:61] = RANDOM.standard_normal((4, 61)), RANDOM.standard_normal((61, 8))
+        (found,) = kernels.run([np.array([61], np.int32), x, y])
+        wanted = x[:, :60].astype(np.float64) @ y[:60].astype(np.float64)
+        np.testing.assert_allclose(found, wanted, rtol=2e-2, atol=2e-2)
+
+    check_emulated_later(generate_cuda(module.clone(), make_context(), "sm_90a"), check)
+
+
 def of_mean(graph: mi.KernelGraph) -> None:
     graph.mark_output(graph.mean(graph.new_input((4, held(graph)), name="x"), 1))
 

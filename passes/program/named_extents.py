@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from mugraph.dialects import kn
 from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
-from mugraph.dialects.lengths import length_fault
+from mugraph.dialects.lengths import length_fault, numbers_attribute
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     EXTENT,
@@ -330,6 +330,11 @@ def static_copy(function: FuncOp, sizes: Mapping[str, int], ending: Sequence[str
     pairs = zip(_tensors_of(copy), names.values(), strict=True)
     masked = held | {name: replace(known[name], largest=sizes[name]) for name in ending}
     mask_behind_ends(copy, dict(pairs), masked, _holders(copy))
+    most = {copy.args[e.held]: e.largest for e in masked.values() if e.held is not None}
+    for op in copy.body.block.ops:
+        if isinstance(op, kn.MaskOp) and not most.keys().isdisjoint(op.lengths):
+            numbers = zip(op.lengths, op.largest, strict=True)
+            op.up_to = numbers_attribute([min(n, most.get(value, n)) for value, n in numbers])
     copy.update_function_type()
     return copy
 

@@ -178,8 +178,8 @@ def draw_held(seed: int, number: int) -> HeldProgram | None:
         holder = program.graph.new_input((1,), dtype=mi.int32, name=f"length{index}")
         program.holders.append(holder)
         largest = int(program.random.choice(LARGEST))
-        ends = tuple(end for end in LARGEST if end < largest and program.bounds.random() < 0.2)
-        extent = mi.Extent(f"held{index}", largest=largest, held=holder, buckets=ends)
+        ends = [end for end in LARGEST if end < largest and program.bounds.random() < 0.2]
+        extent = mi.Extent(f"held{index}", largest=largest, held=holder, buckets=ends[:2])
         program.held.append(extent)
     first = [program.extent(), program.held[0]][:: int(program.random.choice([1, -1]))]
     if program.random.random() < 0.2:

@@ -287,12 +287,12 @@ def test_a_mask_may_say_another_range_of_a_length() -> None:
     length = graph.new_input((1,), dtype=mi.int32, name="length")
     n = mi.Extent("n", largest=LARGEST, held=length)
     x, y = graph.new_input((4, n), name="x"), graph.new_input((n, 8), name="y")
-    kept = graph.mask(x, lambda i, j, n: n - j - 2, 0.0, lengths=[(length, 2 * LARGEST)])
+    kept = graph.mask(x, lambda i, j, n: n - j - 2, 0.0, lengths=[(length, LARGEST // 2)])
     graph.mark_output(kept @ y)
     module = graph.module()
     PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
     (kernel,) = (op for op in module.ops if isinstance(op, sched.KernelOp))
-    assert [each.largest for each in kernel.held_lengths] == [2 * LARGEST, LARGEST]
+    assert [each.largest for each in kernel.held_lengths] == [LARGEST // 2, LARGEST]
 
     def check(kernels: CudaModule) -> None:
         x, y = (np.full(shape, np.nan, np.float16) for shape in ((4, LARGEST), (LARGEST, 8)))

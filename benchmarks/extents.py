@@ -192,7 +192,7 @@ class Decode(Program):
     width: int = 128
     largest: int = 32768
     sequences: int = 64
-    buckets: tuple[int, ...] = (4, 12, 32, 48)
+    buckets: tuple[int, ...] = (12,)
     key_buckets: tuple[int, ...] = (16, 128)
 
     def drawn(self, chance: random.Random) -> Size:

@@ -53,7 +53,7 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.program.name_extents import name_extents
 from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
 
-MOST_BUCKETS = 16
+MOST_BUCKETS = 6
 """Static functions of one with named extents, at most."""
 
 
@@ -186,7 +186,7 @@ class BucketExtentsPass(ModulePass):
     A bucket is the program at the largest values of its range; ``buckets`` of a name say where
     ranges end, and the largest value ends the last one.  Each is fused, planned and scheduled for
     itself; its kernels take the extents that a call has (``--bound-extents``).  Arguments and
-    results are row-major, as all buckets share them.  At most 16.
+    results are row-major, as all buckets share them.  At most six.
 
     Where device memory holds an extent, tensors have room for its largest value.  Masks keep what
     lies behind the value out of sums and maxima, and kernels read it

@@ -179,7 +179,7 @@ def draw_held(seed: int, number: int) -> HeldProgram | None:
         program.holders.append(holder)
         largest = int(program.random.choice(LARGEST))
         ends = [end for end in LARGEST if end < largest and program.bounds.random() < 0.2]
-        extent = mi.Extent(f"held{index}", largest=largest, held=holder, buckets=ends[:2])
+        extent = mi.Extent(f"held{index}", largest=largest, held=holder, buckets=ends[:1])
         program.held.append(extent)
     first = [program.extent(), program.held[0]][:: int(program.random.choice([1, -1]))]
     if program.random.random() < 0.2:

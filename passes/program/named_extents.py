@@ -330,7 +330,8 @@ def static_copy(function: FuncOp, sizes: Mapping[str, int], ending: Sequence[str
     pairs = zip(_tensors_of(copy), names.values(), strict=True)
     masked = held | {name: replace(known[name], largest=sizes[name]) for name in ending}
     mask_behind_ends(copy, dict(pairs), masked, _holders(copy))
-    most = {copy.args[e.held]: e.largest for e in masked.values() if e.held is not None}
+    held_by = ((copy.args[e.held], e) for e in masked.values() if e.held is not None)
+    most: dict[SSAValue, int] = {holder: extent.largest for holder, extent in held_by}
     for op in copy.body.block.ops:
         if isinstance(op, kn.MaskOp) and not most.keys().isdisjoint(op.lengths):
             numbers = zip(op.lengths, op.largest, strict=True)

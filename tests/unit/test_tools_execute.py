@@ -16,7 +16,6 @@ from mugraph.runtime.execute import (
     Signature,
     TensorSpec,
     from_physical,
-    to_physical,
 )
 
 HERE = Path(__file__).parent
@@ -157,7 +156,7 @@ def test_physical_form_follows_the_layout(shape: tuple[int, ...], layout: str):
     cute = parse_layout(layout)
     assert isinstance(cute, Layout)
     array = np.arange(np.prod(shape), dtype=np.float16).reshape(shape)
-    memory = to_physical(array, cute)
+    memory = TensorSpec(array.shape, array.dtype, cute).to_physical(array)
     assert memory.shape == (cute.cosize(),)
     for coordinate in np.ndindex(*shape):
         assert memory[cute(*coordinate)] == array[coordinate]

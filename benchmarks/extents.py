@@ -4,8 +4,8 @@
 
 *mugraph* is one compilation for all sizes, *static* one for that size alone.  Sizes are drawn,
 small ones as often as large ones.  Attention of a step of generation reads how many keys count from
-device memory, the batch is said by the call; what lies behind the keys is NaN where results are
-checked.
+device memory; a call says the batch, and what the keys are at most, which is their number here.
+What lies behind the keys is NaN where results are checked.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import mugraph.build as mi
 from benchmarks.cases import (
     OURS,
     Built,
+    Call,
     Case,
     Comparison,
     compiled,
@@ -83,6 +84,10 @@ class Program(ABC):
     @abstractmethod
     def sets(self, size: Size) -> Sets:
         """Random arguments of calls."""
+
+    def taken(self, arguments: Sequence[Any], size: Size) -> Sequence[Any]:
+        """What a call of the program of all sizes gets of its arguments."""
+        return arguments
 
     def sizes(self, count: int, chance: random.Random) -> list[Size]:
         """Both ends, and others in random order."""
@@ -187,7 +192,8 @@ class Decode(Program):
     width: int = 128
     largest: int = 32768
     sequences: int = 64
-    buckets: tuple[int, ...] = (4, 8, 32, 48)
+    buckets: tuple[int, ...] = (12,)
+    key_buckets: tuple[int, ...] = (16, 128)
 
     def drawn(self, chance: random.Random) -> Size:
         """Any magnitude alike."""
@@ -203,8 +209,16 @@ class Decode(Program):
         batch = Extent("b", largest=self.sequences, buckets=self.buckets)
         q = graph.new_input((batch, self.heads, self.group, self.width), name="q")
         length = graph.new_input((1,), dtype=mi.int32, name="length")
-        self._attend(graph, q, batch, Extent("n", largest=self.largest, held=length))
+        keys = Extent("n", largest=self.largest, held=length, buckets=self.key_buckets)
+        self._attend(graph, q, batch, keys)
         return graph
+
+    def taken(self, arguments: Sequence[Any], size: Size) -> Sequence[Any]:
+        """The keys that a bound leaves of each cache."""
+        if not self.key_buckets:
+            return arguments
+        q, length, *caches = arguments
+        return [q, length, *(x[:, :, : size.keys] for x in caches)]
 
     def static(self, size: Size) -> KernelGraph:
         """One for a size."""
@@ -295,13 +309,18 @@ class OneSize(Case):
     def comparison(self, built: tuple[Built, Built]) -> Comparison:
         """One beside the other, each on arguments of its own."""
         named, static = (each.kernel() for each in built)
-        sets = self.program.sets(self.size)
+        program, size = self.program, self.size
+        sets = program.sets(size)
+        systems: dict[str, Call] = {
+            OURS: lambda own, _: named(*program.taken(own, size)),
+            "static": lambda _, own: static(*own),
+        }
         return Comparison(
             list(zip(sets.named, sets.static, strict=True)),
-            {OURS: lambda own, _: named(*own), "static": lambda _, own: static(*own)},
+            systems,
             error_against(sets.expected),
             TOLERANCE,
-            while_checked=poisoned(sets.named[0], self.size),
+            while_checked=poisoned(sets.named[0], size),
         )
 
 

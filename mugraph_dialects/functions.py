@@ -11,6 +11,7 @@ from mugraph.dialects.named_extents import (
     EXTENTS,
     Names,
     argument_names,
+    called_names,
     is_smaller_bucket,
     result_names,
 )
@@ -88,7 +89,7 @@ def given_names(function: FuncOp) -> list[Names]:
     """The names of the dimensions of what a call gives, as :func:`argument_types`."""
     if is_texpr(function):
         return [argument_names(function, position) for position in input_parameters(function)]
-    return [argument_names(function, index) for index in range(len(argument_types(function)))]
+    return [called_names(function, index) for index in range(len(argument_types(function)))]
 
 
 def got_names(function: FuncOp) -> list[Names]:

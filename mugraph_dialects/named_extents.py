@@ -7,7 +7,8 @@ A function says what its names mean, and each argument which name a dimension ha
 
 The value of an extent may stand in device memory: ``{n = {largest = 4096, held = 3}}``, in argument
 3, a tensor of one i32 or i64 (:mod:`mugraph.dialects.lengths`).  Tensors have room for the largest
-value then, and their first n elements along the dimension count.
+value then, and their first n elements along the dimension count.  With ``buckets`` a call says a
+bound of the value, by the extents of its tensors, whose strides are those of the largest value.
 
 ``--bucket-extents`` makes static functions of it, one a bucket.  Each is named after what it holds,
 keeps ``mugraph.extent`` on arguments and results, and says from which value on it is taken:
@@ -79,7 +80,12 @@ class NamedExtent:
     @property
     def is_fixed(self) -> bool:
         """Whether there is one value only."""
-        return self.least > self.largest - self.multiple
+        return self.held is None and self.least > self.largest - self.multiple
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether device memory holds the value, and a call says what it is at most."""
+        return self.held is not None and bool(self.buckets or self.least)
 
     @property
     def own_fault(self) -> str | None:
@@ -151,15 +157,16 @@ def _named_extent(name: str, entry: Attribute, what: str) -> NamedExtent:
         raise VerifyException(
             f"{what} of '{name}': largest {found.largest} is no multiple of {found.multiple}"
         )
-    if found.held is not None and (buckets or found.multiple != 1):
+    if found.held is not None and found.multiple != 1:
         raise VerifyException(
             f"{what} of '{name}': argument {found.held} holds it, so that no call says it; leave "
-            "out 'buckets' and 'multiple'"
+            "out 'multiple'"
         )
-    if found.held is not None and found.largest == 1:
+    if found.held is not None and min(found.largest, *buckets, 2) == 1:
         raise VerifyException(
             f"{what} of '{name}': argument {found.held} holds whether there is one element or "
-            "none; expected a largest value of at least 2: multiply by it, or mask what it makes"
+            "none; expected a largest value, and buckets, of at least 2: multiply by it, or mask "
+            "what it makes"
         )
     return found
 
@@ -172,6 +179,11 @@ def held_extents(extents: Iterable[NamedExtent]) -> dict[str, NamedExtent]:
 def said_extents(extents: Iterable[NamedExtent]) -> tuple[NamedExtent, ...]:
     """Those whose values a call says."""
     return tuple(extent for extent in extents if extent.held is None)
+
+
+def called_extents(extents: Iterable[NamedExtent]) -> tuple[NamedExtent, ...]:
+    """Those of which a call says the value, or what the value in device memory is at most."""
+    return tuple(extent for extent in extents if extent.held is None or extent.is_bounded)
 
 
 def function_lengths(function: FuncOp) -> dict[str, HeldLength]:
@@ -267,6 +279,13 @@ def result_names(function: FuncOp, index: int) -> Names:
     return _names_of(_entry(function.res_attrs, index), type_, what)
 
 
+def called_names(function: FuncOp, index: int) -> Names:
+    """Of an argument's dimensions the names of those of which a call says something."""
+    known, ends = named_extents(function), ends_of_argument(function, index)
+    pairs = zip(argument_names(function, index), ends, strict=True)
+    return tuple(name or (end if end in known else "") for name, end in pairs)
+
+
 def with_names(
     attributes: ArrayAttr[DictionaryAttr] | None, names: Sequence[Names], key: str = EXTENT
 ) -> ArrayAttr[DictionaryAttr]:
@@ -307,7 +326,7 @@ def sizes_of_call(
             if not name:
                 continue
             place = f"dimension {dim} of input {index}"
-            if name in held:
+            if name in held and not held[name].is_bounded:
                 if size != held[name].largest:
                     raise ExtentError(
                         f"{place} has {size} elements; it needs room for all "
@@ -320,18 +339,30 @@ def sizes_of_call(
                     f"{place} has {size} elements and {where} has {known}; both are '{name}' and "
                     "must be equal"
                 )
-    said = said_extents(extents)
-    for extent in said:
+    called = called_extents(extents)
+    for extent in called:
         if extent.name not in found:
             raise ExtentError(f"no input has '{extent.name}'; its value is not known")
         if (fault := extent.fault(found[extent.name][0])) is not None:
             raise ExtentError(f"{found[extent.name][1]}: {fault}")
-        if found[extent.name][0] == 0 and needs_elements(extent.name, results):
+        is_empty = found[extent.name][0] == 0 and extent.held is None
+        if is_empty and needs_elements(extent.name, results):
             raise ExtentError(
                 f"{found[extent.name][1]}: {extent.name} is 0; it is at least 1, as there is a "
                 "result of which it is no dimension"
             )
-    return {extent.name: found[extent.name][0] for extent in said}
+    return {extent.name: found[extent.name][0] for extent in called}
+
+
+def rooms_of_call(extents: Iterable[NamedExtent], sizes: Mapping[str, int]) -> dict[str, int]:
+    """For how many elements along named dimensions tensors of a call have room.
+
+    Those are the values of a call, and the largest ones where it says bounds.
+    """
+    return {
+        extent.name: extent.largest if extent.is_bounded else sizes[extent.name]
+        for extent in called_extents(extents)
+    }
 
 
 def sized(names: Names, shape: Sequence[int], sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -21,7 +21,13 @@ import numpy.typing as npt
 
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.named_extents import NamedExtent, Names, sized, sizes_of_call
+from mugraph.dialects.named_extents import (
+    NamedExtent,
+    Names,
+    rooms_of_call,
+    sized,
+    sizes_of_call,
+)
 from mugraph.dialects.tensor_types import row_major_strides, strides_of
 from mugraph.errors import UserError
 from mugraph.runtime.batch import MEMBER_VARIABLE
@@ -62,6 +68,8 @@ class TensorSpec:
     """The bytes that its start is promised to be a multiple of."""
     names: Names = ()
     """Of dimensions whose extent a call says: what it is called, ``""`` for others."""
+    room: int = 0
+    """Elements that it has memory for at least: kernels may read behind a bound, up to a bucket."""
 
     @property
     def offset(self) -> int:
@@ -71,20 +79,33 @@ class TensorSpec:
 
     @property
     def physical_bytes(self) -> int:
-        """The bytes that the layout spans."""
-        return self.layout.cosize() * self.dtype.itemsize if math.prod(self.shape) else 0
+        """The bytes that the layout spans, or there is room for."""
+        elements = max(self.layout.cosize(), self.room)
+        return elements * self.dtype.itemsize if math.prod(self.shape) else 0
 
-    def at(self, sizes: Mapping[str, int]) -> TensorSpec:
-        """The tensor of a call with these extents, row-major where it is at the largest."""
+    def to_physical(self, array: Array) -> Array:
+        """The tensor's flat memory with the array's elements in it, padding poisoned."""
+        memory = np.full(self.physical_bytes, POISON, np.uint8).view(self.dtype)
+        if array.size:
+            view = _view_of(memory, self.layout)
+            view[...] = convert(np.asarray(array), self.dtype).reshape(view.shape)
+        return memory
+
+    def at(self, sizes: Mapping[str, int], rooms: Mapping[str, int]) -> TensorSpec:
+        """The tensor of a call with these extents, and with room for so many elements.
+
+        It is row-major where it is at the largest ones.
+        """
         shape = sized(self.names, self.shape, sizes)
         if shape == self.shape:
             return self
         # Layouts have elements; a tensor may have none.
         extents = tuple(max(extent, 1) for extent in shape)
-        strides = strides_of(self.layout)
+        strides, room = strides_of(self.layout), self.room
         if strides == row_major_strides(self.shape):
-            strides = row_major_strides(extents)
-        return replace(self, shape=shape, layout=Layout(extents, strides))
+            extents_in_room = [max(e, 1) for e in sized(self.names, self.shape, rooms)]
+            strides, room = row_major_strides(extents_in_room), math.prod(extents_in_room)
+        return replace(self, shape=shape, layout=Layout(extents, strides), room=room)
 
 
 @dataclass(frozen=True)
@@ -107,7 +128,10 @@ class Signature:
             return self
         names, given = ([spec.names for spec in own] for own in (self.inputs, self.outputs))
         sizes = sizes_of_call(self.extents, names, [array.shape for array in inputs], given)
-        taken, given = (tuple(spec.at(sizes) for spec in s) for s in (self.inputs, self.outputs))
+        rooms = rooms_of_call(self.extents, sizes)
+        taken, given = (
+            tuple(spec.at(sizes, rooms) for spec in own) for own in (self.inputs, self.outputs)
+        )
         return replace(self, inputs=taken, outputs=given, values=tuple(sizes.values()))
 
 
@@ -121,16 +145,6 @@ class Timing:
     def median(self) -> float:
         """The median over the samples."""
         return float(np.median(self.samples))
-
-
-def to_physical(array: Array, layout: Layout[int]) -> Array:
-    """The flat memory of ``layout`` with the array's elements in it, padding poisoned."""
-    if not array.size:
-        return np.empty(0, array.dtype)
-    memory = np.full(layout.cosize() * array.itemsize, POISON, np.uint8).view(array.dtype)
-    view = _view_of(memory, layout)
-    view[...] = array.reshape(view.shape)
-    return memory
 
 
 def from_physical(memory: Array, layout: Layout[int], shape: Sequence[int]) -> Array:
@@ -448,7 +462,4 @@ def _physical_inputs(signature: Signature, inputs: Sequence[Array]) -> list[Arra
     if shapes != [spec.shape for spec in specs]:
         expected = ", ".join(str(spec.shape) for spec in specs)
         raise ValueError(f"inputs of shapes {shapes} were given; the kernel takes {expected}")
-    return [
-        to_physical(convert(np.asarray(array), spec.dtype), spec.layout)
-        for array, spec in zip(inputs, specs, strict=True)
-    ]
+    return [spec.to_physical(array) for array, spec in zip(inputs, specs, strict=True)]

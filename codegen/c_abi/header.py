@@ -26,11 +26,15 @@ INVALID_PLACE = "MUGRAPH_INVALID_PLACE"
 
 def _extents(interface: CInterface) -> list[str]:
     """What comments say of the values of extents."""
-    return [
-        f" *   {extent.name}: 0 to {extent.largest}"
-        + (f", a multiple of {extent.multiple}" if extent.multiple > 1 else "")
-        for extent in interface.extents
-    ]
+    lines: list[str] = []
+    for extent in interface.extents:
+        line = f" *   {extent.name}: 0 to {extent.largest}"
+        if extent.multiple > 1:
+            line += f", a multiple of {extent.multiple}"
+        if extent.held is not None:
+            line += f", at least what {interface.inputs[extent.held].name} holds"
+        lines.append(line)
+    return lines
 
 
 def _in_place(interface: CInterface) -> list[str]:

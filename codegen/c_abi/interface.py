@@ -20,6 +20,7 @@ from mugraph.dialects.model_arguments import ModelArguments, model_arguments
 from mugraph.dialects.named_extents import (
     NamedExtent,
     named_extents,
+    rooms_of_call,
     sized,
     sizes_of_call,
 )
@@ -85,15 +86,15 @@ class CTensor:
         pairs = zip(self.names, self.shape, strict=True)
         return "x".join(name or str(extent) for name, extent in pairs)
 
-    def at(self, sizes: Mapping[str, int]) -> CTensor:
-        """The tensor of a call with these extents."""
+    def at(self, sizes: Mapping[str, int], rooms: Mapping[str, int]) -> CTensor:
+        """The tensor of a call with these extents, and with room for so many elements."""
         if not any(self.names):
             return self
-        shape = sized(self.names, self.shape, sizes)
+        shape, room = (sized(self.names, self.shape, own) for own in (sizes, rooms))
         # The named dimension is the first one but for those of one element: bytes grow with it.
-        span = self.span // math.prod(self.shape) * math.prod(shape)
+        span = self.span // math.prod(self.shape) * math.prod(room)
         is_row_major = self.strides == row_major_strides(self.shape)
-        strides = row_major_strides(shape) if is_row_major else self.strides
+        strides = row_major_strides(room) if is_row_major else self.strides
         return replace(self, shape=shape, strides=strides, span=span, names=())
 
 
@@ -152,8 +153,10 @@ class CInterface:
 
     def at(self, sizes: Mapping[str, int]) -> CInterface:
         """The interface of a call with these extents."""
+        rooms = rooms_of_call(self.extents, sizes)
         inputs, outputs = (
-            tuple(tensor.at(sizes) for tensor in tensors) for tensors in (self.inputs, self.outputs)
+            tuple(tensor.at(sizes, rooms) for tensor in tensors)
+            for tensors in (self.inputs, self.outputs)
         )
         return replace(self, inputs=inputs, outputs=outputs, extents=())
 

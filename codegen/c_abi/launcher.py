@@ -16,7 +16,7 @@ from mugraph.codegen.c_abi.interface import (
 )
 from mugraph.codegen.c_abi.model import definitions
 from mugraph.codegen.cuda import print_module
-from mugraph.dialects.named_extents import NamedExtent, needs_elements
+from mugraph.dialects.named_extents import NamedExtent, needs_elements, said_extents
 
 _EXECUTE = "void const* const* inputs, void* const* outputs, void* workspace, cudaStream_t stream"
 
@@ -96,8 +96,8 @@ def _extent_checks(interface: CInterface) -> list[str]:
             f"static_cast<long long>({name}));",
             "  }",
         ]
-    empty = " || ".join(f"{extent.name} == 0" for extent in extents)
-    return [*lines, f"  if ({empty}) return MUGRAPH_SUCCESS;"] if extents else []
+    empty = " || ".join(f"{extent.name} == 0" for extent in said_extents(extents))
+    return [*lines, f"  if ({empty}) return MUGRAPH_SUCCESS;"] if empty else lines
 
 
 def print_single_file(

@@ -9,13 +9,13 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.codegen.cuda.cpp import Writer
 from mugraph.codegen.cuda.host import EXECUTE, execute_head
-from mugraph.dialects.named_extents import argument_names, named_extents
+from mugraph.dialects.named_extents import argument_names, named_extents, said_extents
 
 
 def extent_checks(function: FuncOp, places: Mapping[str, str]) -> list[str]:
     """What a call does first with the values of extents, which ``places`` point to.
 
-    It reads each as ``extent_NAME``, and returns where one is 0.
+    It reads each as ``extent_NAME``, and returns where one is 0 that is no bound.
     """
     extents = named_extents(function)
     lines = [f"int64_t const extent_{name} = *(int64_t const*){at};" for name, at in places.items()]
@@ -24,8 +24,9 @@ def extent_checks(function: FuncOp, places: Mapping[str, str]) -> list[str]:
         f"{extents[name].multiple});"
         for name in places
     ]
-    empty = " || ".join(f"extent_{name} == 0" for name in places)
-    return [*lines, f"if ({empty}) return;"] if places else []
+    said = [extent.name for extent in said_extents(extents.values())]
+    empty = " || ".join(f"extent_{name} == 0" for name in places if name in said)
+    return [*lines, f"if ({empty}) return;"] if empty else lines
 
 
 def print_choice(buckets: Mapping[str, FuncOp], writer: Writer) -> None:

@@ -73,7 +73,7 @@ def start_of(
     """A number that moves with the block along x, y and z, the iteration, and lengths."""
     indices = [f"static_cast<int>(blockIdx.{axis})" for axis in "xyz"]
     indices.append(f"({iteration})" if " " in iteration else iteration)
-    indices += list(printer.lengths.values())
+    indices += printer.lengths
     terms = [f"{step} * {index}" for step, index in zip(moves, indices, strict=True) if step]
     if constant or not terms:
         terms.append(str(constant))

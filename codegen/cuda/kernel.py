@@ -156,7 +156,7 @@ def print_kernel(
     for length in kernel.held_lengths:
         holder = kernel.body.block.args[length.argument]
         name = names.fresh(f"{names.of(holder)}_length")
-        printer.lengths[holder] = name
+        printer.lengths.append(name)
         held = names.of(holder)
         if length.axis >= 0:
             held = f"{held} + blockIdx.{AXES[length.axis]}"
@@ -219,7 +219,7 @@ def print_leave(kernel: sched.KernelOp, cut: GridCut, printer: KernelPrinter) ->
     first = f"static_cast<int>(blockIdx.{'xyz'[cut.axis]})"
     if together > 1:
         first = f"{first} / {together} * {together}"
-    length = printer.lengths[kernel.body.block.args[cut.argument]]
+    length = printer.number(kernel.body.block.args[cut.argument])
     printer.writer.line(f"if ({first} * {cut.step} >= {length}) return;  // cut")
 
 

@@ -46,8 +46,8 @@ class KernelPrinter:
     """The iterations of the blocks of the grid that this block took before, as an expression."""
     span: str | None = None
     """The iterations that the block runs, where they depend on it, as an expression."""
-    lengths: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
-    """The variable of each length, by the argument that holds it."""
+    lengths: list[str] = field(default_factory=list[str])
+    """The variable of each length, in the order of the kernel's."""
     round: str | None = None
     """How many work tiles a ping-pong role had before, as an expression."""
     is_task: bool = False
@@ -79,8 +79,14 @@ class KernelPrinter:
         return [self.names.of(argument) for argument in self.kernel.body.block.args]
 
     def number(self, value: SSAValue) -> str:
-        """A number that a call says, or that device memory holds."""
-        return self.lengths.get(value) or self.names.of(value)
+        """A number that a call says, or that device memory holds.
+
+        Of lengths that one argument holds that of the smallest range, as no value is above it.
+        """
+        pairs = zip(self.kernel.held_lengths, self.lengths, strict=False)
+        arguments = self.kernel.body.block.args
+        known = [(each.largest, name) for each, name in pairs if arguments[each.argument] is value]
+        return min(known)[1] if known else self.names.of(value)
 
     def describe(self, op: Operation) -> str:
         """The operator and its operands, with sanitised names, for a comment."""

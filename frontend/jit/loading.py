@@ -52,7 +52,7 @@ def load(folder: str | Path) -> CudaKernel:
         tuple(_tensor_of(entry) for entry in manifest[role]) for role in ("inputs", "outputs")
     )
     extents = tuple(
-        NamedExtent(entry["name"], entry["largest"], entry["multiple"])
+        NamedExtent(**(entry | {"buckets": tuple(entry["buckets"])}))
         for entry in manifest.get("extents", ())
     )
     interface = CInterface(name, inputs, outputs, manifest["workspace_bytes"], extents)

@@ -56,6 +56,11 @@ def _(op: tb.ElementwiseOp, operands: Constants) -> Constants:
 
 
 @constants_of.register
+def _(op: tb.MaskOp, operands: Constants) -> Constants:
+    return [op.constant if operands[0] == op.constant else None]
+
+
+@constants_of.register
 def _(op: tb.MatmulOp, operands: Constants) -> Constants:
     return [0.0 if 0 in operands else None]
 

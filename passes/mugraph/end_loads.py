@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineSetAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.kn import CustomizedOp, ExtentOp
 from mugraph.dialects.linear_forms import LinearForm, set_of
 from mugraph.dialects.locations import Rewriter
@@ -21,12 +23,12 @@ from mugraph.dialects.tensor_types import shape_of
 
 
 def end_of_mask(mask: tb.MaskOp) -> tuple[int, int] | None:
-    """The dimension of which a mask clears what lies behind a length, and the length's number.
+    """The dimension of which a mask replaces what lies behind a length, and the length's number.
 
     ``None`` for a mask that does something else.
     """
     forms = mask.forms()
-    if len(forms) != 1 or mask.constant != 0 or tb.epilogue_of(mask):
+    if len(forms) != 1:
         return None
     (form,), rank = forms, len(shape_of(mask.result.type))
     places, lengths = form.coefficients[:rank], form.coefficients[rank:]
@@ -43,7 +45,46 @@ def load_of_mask(mask: tb.MaskOp) -> tb.InputOp | None:
         return None
     alone = all(use.operation is mask for use in load.result.uses)
     same_type = load.result.type == mask.result.type
-    return load if alone and same_type and load.slicing() == mask.slicing() else None
+    is_zero = mask.constant == 0 and not tb.epilogue_of(mask)
+    is_load = alone and same_type and load.slicing() == mask.slicing()
+    return load if is_load and is_zero else None
+
+
+def loads_along(value: SSAValue, dim: int) -> Iterator[tuple[tb.InputOp, int]]:
+    """The loads that nothing but a tile is made of, and the dimension that is one of the tile's.
+
+    An element of the tile is made of those at the same place along it.
+    """
+    owner = value.owner
+    if not value.has_one_use():
+        return
+    if isinstance(owner, tb.InputOp) and owner.through is None and owner.windows is None:
+        yield owner, dim
+    if isinstance(owner, HasTileIndices):
+        for index in owner.tile_indices():
+            if index.result == dim and index.kind is IndexKind.PARALLEL:
+                for operand, own in zip(owner.operands, index.operands, strict=True):
+                    if own is not None:
+                        yield from loads_along(operand, own)
+
+
+def end_factors(op: Operation) -> None:
+    """Ends the loads of what a mask replaces behind a length, such as keys of scores.
+
+    So in kernels of which another load ends there, by which TMA loads no tiles.
+    """
+    graph = op.parent_op()
+    if not isinstance(op, tb.MaskOp) or op.condition is None or (end := end_of_mask(op)) is None:
+        return
+    assert isinstance(graph, CustomizedOp)  # as masks stand in graphs
+    dim, number = end
+    inputs = [each for each in graph.body.block.ops if isinstance(each, tb.InputOp)]
+    if not any(number in each.ends.values() for each in inputs):
+        return
+    for load, own in loads_along(op.input, dim):
+        same = load.slicing().split(own) == op.slicing().split(dim)
+        if load.result is not op.input and same and may_end(graph, load, own, number):
+            load.end_at({**load.ends, own: number})
 
 
 def may_end_elsewhere(graph: CustomizedOp, extent: int, number: int) -> bool:
@@ -58,6 +99,13 @@ def may_end_elsewhere(graph: CustomizedOp, extent: int, number: int) -> bool:
     return any(extent == said.largest for said in said_extents(named_extents(function).values()))
 
 
+def may_end(graph: CustomizedOp, load: tb.InputOp, dim: int, number: int) -> bool:
+    """Whether a load may end at a length along a dimension, at which it ends nowhere yet."""
+    extent = load.tensor_shape[dim]
+    fits = graph.held_lengths[number].largest <= extent
+    return fits and dim not in load.ends and not may_end_elsewhere(graph, extent, number)
+
+
 def end_load(op: Operation) -> None:
     """Leaves out a mask that a load can do the work of."""
     if not isinstance(op, tb.MaskOp) or op.condition is None:
@@ -67,9 +115,7 @@ def end_load(op: Operation) -> None:
     if end is None or load is None or not isinstance(graph, CustomizedOp):
         return
     dim, number = end
-    extent = load.tensor_shape[dim]
-    fits = graph.held_lengths[number].largest <= extent
-    if not fits or dim in load.ends or may_end_elsewhere(graph, extent, number):
+    if not may_end(graph, load, dim, number):
         return
     load.end_at({**load.ends, dim: number})
     op.result.replace_all_uses_with(load.result)
@@ -102,6 +148,8 @@ class EndLoadsPass(ModulePass):
     load leaves those elements out anyway, element by element at the end: nothing of device memory
     is touched there.
 
+    Loads of what a mask replaces later end there, too: keys of which scores are masked.
+
     A tile ends at one value along a dimension.  Where a call says how many rows there are, a length
     of the same dimension is a mask again.
 
@@ -119,6 +167,6 @@ class EndLoadsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Ends loads in every threadblock graph of the module."""
-        for end in (mask_instead, end_load):
+        for end in (mask_instead, end_load, end_factors):
             for inner in tuple(op.walk()):
                 end(inner)

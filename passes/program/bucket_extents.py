@@ -20,8 +20,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn
+from mugraph.dialects.cute import Layout
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.kn import lay_out_row_major
+from mugraph.dialects.kn import lay_out, lay_out_row_major
 from mugraph.dialects.kn.compute import UNARY_OPERATORS
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import Rewriter
@@ -34,14 +35,21 @@ from mugraph.dialects.named_extents import (
     NamedExtent,
     Names,
     argument_names,
+    called_extents,
+    extents_in,
     held_extents,
     is_open,
     result_names,
-    said_extents,
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import element_type_of, op_label, value_label
+from mugraph.dialects.tensor_types import (
+    element_type_of,
+    layout_of,
+    op_label,
+    row_major_strides,
+    value_label,
+)
 from mugraph.passes.program.name_extents import name_extents
 from mugraph.passes.program.named_extents import NamedExtentError, require_names, static_copy
 
@@ -66,7 +74,7 @@ def buckets_of_extents(extents: Sequence[NamedExtent]) -> Iterator[tuple[NamedEx
 
 def bucket_extents(function: FuncOp) -> list[FuncOp]:
     """The buckets of a function with open extents, small ones first."""
-    extents = said_extents(require_names(function).values())
+    extents = called_extents(require_names(function).values())
     if (count := math.prod(len(ranges_of(extent)) for extent in extents)) > MOST_BUCKETS:
         raise NamedExtentError(
             f"{op_label(function)} would have {count} buckets, the largest values among them; "
@@ -80,20 +88,26 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     """The static function at the largest values of these ranges."""
     ending = [extent.name for extent in ranges if not extent.is_fixed]
     copy = static_copy(function, {extent.name: extent.largest for extent in ranges}, ending)
-    held = held_extents(require_names(function).values())
+    whole = require_names(function)
+    held = held_extents({**whole, **{extent.name: extent for extent in ranges}}.values())
     masked = {op.extent.data for op in copy.body.block.ops if isinstance(op, kn.ExtentOp)}
     write_own_results(copy, held, {*held, *masked})
     for op in copy.body.block.ops:
         op.attributes.pop(EXTENT, None)
     # All buckets share one interface, so that nothing of it is left to choose.
     for argument in copy.args:
-        lay_out_row_major(argument)
+        if layout_of(argument.type) is None:
+            names, shape = argument_names(copy, argument.index), extents_in(argument.type)
+            rooms = [
+                whole[name].largest if name in held else extent
+                for name, extent in zip(names, shape, strict=True)
+            ]
+            lay_out(argument, Layout(shape, row_major_strides(rooms)))
     end = copy.body.block.last_op
     assert isinstance(end, ReturnOp)
     for value in end.operands:
         lay_out_row_major(value)
     copy.update_function_type()
-    whole = require_names(function)
     write_lengths(copy, held)
     if ranges:
         set_named_extents(copy, {extent.name: extent for extent in ranges})
@@ -176,7 +190,8 @@ class BucketExtentsPass(ModulePass):
 
     Where device memory holds an extent, tensors have room for its largest value.  Masks keep what
     lies behind the value out of sums and maxima, and kernels read it
-    (:mod:`mugraph.dialects.lengths`).
+    (:mod:`mugraph.dialects.lengths`).  A call that says what the value is at most takes one of its
+    ``buckets``, whose tensors end earlier and have the strides of those of the largest value.
 
     Before::
 

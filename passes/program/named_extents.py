@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from mugraph.dialects import kn
 from mugraph.dialects.device_cuts import device_cuts
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
-from mugraph.dialects.lengths import length_fault
+from mugraph.dialects.lengths import length_fault, numbers_attribute
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     EXTENT,
@@ -273,6 +273,12 @@ def names_of_values(function: FuncOp) -> dict[SSAValue, Names]:
     held = held_extents(named_extents(function).values())
     end = function.body.block.last_op
     for index, value in enumerate(end.operands if isinstance(end, ReturnOp) else ()):
+        if bounded := [name for name in found[value] if name in held and held[name].is_bounded]:
+            raise NamedExtentError(
+                f"result {index} of {op_label(function)} has the dimension '{bounded[0]}', whose "
+                "value device memory holds: a call cannot say what it is at most; leave out "
+                "'buckets'"
+            )
         said = [dim for dim, name in enumerate(found[value]) if name and name not in held]
         if said and math.prod(extents_in(value.type)[: said[-1]]) != 1:
             raise NamedExtentError(
@@ -324,6 +330,12 @@ def static_copy(function: FuncOp, sizes: Mapping[str, int], ending: Sequence[str
     pairs = zip(_tensors_of(copy), names.values(), strict=True)
     masked = held | {name: replace(known[name], largest=sizes[name]) for name in ending}
     mask_behind_ends(copy, dict(pairs), masked, _holders(copy))
+    held_by = ((copy.args[e.held], e) for e in masked.values() if e.held is not None)
+    most: dict[SSAValue, int] = {holder: extent.largest for holder, extent in held_by}
+    for op in copy.body.block.ops:
+        if isinstance(op, kn.MaskOp) and not most.keys().isdisjoint(op.lengths):
+            numbers = zip(op.lengths, op.largest, strict=True)
+            op.up_to = numbers_attribute([min(n, most.get(value, n)) for value, n in numbers])
     copy.update_function_type()
     return copy
 

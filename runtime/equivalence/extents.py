@@ -17,9 +17,9 @@ from mugraph.dialects.named_extents import (
     LENGTHS,
     NamedExtent,
     buckets_of,
+    called_extents,
     is_open,
     named_extents,
-    said_extents,
 )
 from mugraph.dialects.sharding import device_program
 from mugraph.passes.program.bucket_extents import buckets_of_extents
@@ -91,7 +91,7 @@ def _at_extents(one: ModuleOp, other: ModuleOp) -> Iterator[Pair]:
         yield "", one, other
         return
     names = [
-        [extent.name for extent in said_extents(named_extents(function).values())]
+        [extent.name for extent in called_extents(named_extents(function).values())]
         for function in functions
     ]
     if names[0] != names[1]:
@@ -121,7 +121,7 @@ def _listed(names: list[str]) -> str:
 def _ranges(module: ModuleOp, function: FuncOp) -> list[tuple[NamedExtent, ...]]:
     """The values of each bucket."""
     if is_open(function):
-        return list(buckets_of_extents(said_extents(require_names(function).values())))
+        return list(buckets_of_extents(called_extents(require_names(function).values())))
     return [tuple(named_extents(each).values()) for each in buckets_of(module, function)]
 
 

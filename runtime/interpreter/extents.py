@@ -11,10 +11,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from mugraph.dialects import kn
+from mugraph.dialects.functions import given_names, got_names
 from mugraph.dialects.kn.extent import give_numbers
 from mugraph.dialects.named_extents import (
     ExtentError,
-    NamedExtent,
     Names,
     argument_names,
     buckets_of,
@@ -24,7 +24,6 @@ from mugraph.dialects.named_extents import (
     held_extents,
     is_open,
     named_extents,
-    result_names,
     sized,
     sizes_of_call,
 )
@@ -63,30 +62,35 @@ def static_call(module: ModuleOp, function: FuncOp, inputs: Sequence[Array]) -> 
     extents = named_extents(function)
     if not extents:
         return Call(function, inputs, _ended(function, inputs))
-    count = sum(not isinstance(argument.type, IndexType) for argument in function.args)
-    if len(inputs) != count:
+    names = given_names(function)
+    if len(inputs) != len(names):
         return Call(function, inputs)
-    names = [argument_names(function, index) for index in range(count)]
     shapes = [np.shape(array) for array in inputs]
-    named_results = (
-        names_of_returned(function)
-        if is_open(function)
-        else [result_names(function, i) for i in range(len(function.function_type.outputs.data))]
-    )
+    named_results = names_of_returned(function) if is_open(function) else got_names(function)
     try:
         sizes = sizes_of_call(tuple(extents.values()), names, shapes, named_results)
     except ExtentError as error:
         raise ExecutionError(f"function @{function.sym_name.data}: {error}") from error
-    is_empty = 0 in sizes.values()
+    held = held_extents(extents.values())
+    is_empty = any(not size for name, size in sizes.items() if name not in held)
     if is_open(function):
-        held = held_extents(extents.values())
-        lengths = {name: _held_in(function, extent, inputs) for name, extent in held.items()}
+        lengths = {
+            name: length_in(
+                function, np.asarray(inputs[extent.held or 0]), sizes.pop(name, extent.largest)
+            )
+            for name, extent in held.items()
+        }
         returned = _shapes(function, named_results, {**sizes, **lengths})
         # An extent is at least 1; of 0 elements nothing is computed.
         static_sizes = {n: size or extents[n].multiple for n, size in sizes.items()}
         if 0 not in lengths.values():
             static_sizes |= lengths
             inputs = [_first(*pair, lengths) for pair in zip(inputs, names, strict=True)]
+        else:
+            rooms = static_sizes | {name: extent.largest for name, extent in held.items()}
+            types = (argument.type for argument in function.args)
+            pairs = zip(inputs, names, types, strict=True)
+            inputs = [_with_room(array, sized(n, extents_in(t), rooms)) for array, n, t in pairs]
         return Call(static_copy(function, static_sizes), inputs, returned, is_empty)
     returned = _shapes(function, named_results, sizes)
     bucket = next(
@@ -108,12 +112,6 @@ def static_call(module: ModuleOp, function: FuncOp, inputs: Sequence[Array]) -> 
     pairs = (zip(*shapes, strict=True) for shapes in zip(returned, ended, strict=True))
     returned = [tuple(min(pair) for pair in own) for own in pairs]
     return Call(bucket, arguments, returned, is_empty)
-
-
-def _held_in(function: FuncOp, extent: NamedExtent, inputs: Sequence[Array]) -> int:
-    """The value of an extent that an input holds."""
-    assert extent.held is not None  # as asked by callers
-    return length_in(function, np.asarray(inputs[extent.held]), extent.largest)
 
 
 def _first(array: Array, names: Names, lengths: Mapping[str, int]) -> Array:

@@ -1,9 +1,10 @@
 """Random programs whose extents stand in device memory: ``python -m fuzz.held -n 2000 --seed 1``.
 
 Programs have extents that memory holds, perhaps one that a call says, masks of lengths, and rows of
-tables.  Each is compiled once and run at five sizes, 0 among them: the program at its size in
-float64, the schedule by the interpreter, and with ``--emulate 20`` one program in 20 as CUDA on the
-CPU.  Operands are NaN behind the end; results must be untouched there.
+tables.  Of some lengths a call says what they are at most, and takes kernels for that.  Each is
+compiled once and run at five sizes, 0 among them: the program at its size in float64, the schedule
+by the interpreter, and with ``--emulate 20`` one program in 20 as CUDA on the CPU.  Operands are
+NaN behind the end; results must be untouched there.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class HeldProgram:
     """A program that is being drawn; ``shapes`` are of its inputs, with named extents in them."""
 
     random: np.random.Generator
+    bounds: np.random.Generator
+    """Draws what calls say of lengths, so that programs are the same with and without it."""
     graph: mi.KernelGraph = field(default_factory=lambda: mi.new_kernel_graph("held"))
     values: list[mi.DTensor] = field(default_factory=list[mi.DTensor])
     shapes: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
@@ -79,6 +82,14 @@ class HeldProgram:
 
     def dim(self, x: mi.DTensor) -> int:
         return self.number(len(x.shape))
+
+    def without_bounds(self, x: mi.DTensor) -> mi.DTensor:
+        """Sums along dimensions of which a call says a bound, which no result has."""
+        bounded = [int(extent) for extent in self.held if extent.named.buckets]
+        for dim in range(len(x.shape)):
+            if x.shape[dim] in bounded:
+                x = mi.reduction(x, dim) * 0.125
+        return x
 
     def named(self, extent: int) -> int:
         """The named extent that stands for a number, or the number."""
@@ -161,13 +172,15 @@ OPERATORS: tuple[tuple[Callable[[HeldProgram], mi.DTensor], float], ...] = (
 
 def draw_held(seed: int, number: int) -> HeldProgram | None:
     """A program; ``None`` where the builder refuses what was drawn."""
-    program = HeldProgram(np.random.default_rng([seed, number]))
+    program = HeldProgram(*(np.random.default_rng([seed, number, *more]) for more in ([], [1])))
     for index in range(1 + (program.random.random() < 0.3)):
         program.shapes.append((1,))
         holder = program.graph.new_input((1,), dtype=mi.int32, name=f"length{index}")
         program.holders.append(holder)
         largest = int(program.random.choice(LARGEST))
-        program.held.append(mi.Extent(f"held{index}", largest=largest, held=holder))
+        ends = [end for end in LARGEST if end < largest and program.bounds.random() < 0.2]
+        extent = mi.Extent(f"held{index}", largest=largest, held=holder, buckets=ends[:1])
+        program.held.append(extent)
     first = [program.extent(), program.held[0]][:: int(program.random.choice([1, -1]))]
     if program.random.random() < 0.2:
         program.rows = mi.Extent("rows", largest=40)
@@ -178,10 +191,12 @@ def draw_held(seed: int, number: int) -> HeldProgram | None:
         for _ in range(1 + program.number(MOST_OPERATORS)):
             chosen = program.random.choice(len(OPERATORS), p=weights / weights.sum())
             program.values.append(OPERATORS[int(chosen)][0](program))
-        program.graph.mark_output(program.values[-1])
+        results = program.values[-1:]
         others = program.values[1:-1]
         if others and program.number(3) == 0:
-            program.graph.mark_output(others[program.number(len(others))])
+            results.append(others[program.number(len(others))])
+        for result in results:
+            program.graph.mark_output(program.without_bounds(result))
         program.graph.module()
     except BuildError:
         return None
@@ -203,6 +218,12 @@ def call_at(program: HeldProgram, share: float) -> HeldCall:
     if len(lengths) > 1 and share:
         lengths[1] = int(random.integers(1, program.held[1].named.largest + 1))
     sizes = {int(extent): n for extent, n in zip(program.held, lengths, strict=True)}
+    rooms = {
+        int(extent): int(program.bounds.integers(size, extent.named.largest + 1))
+        if extent.named.buckets
+        else extent.named.largest
+        for extent, size in zip(program.held, lengths, strict=True)
+    }
     rows = 1 + program.number(40)
     inputs: list[Array] = []
     for index, shape in enumerate(program.shapes):
@@ -213,12 +234,7 @@ def call_at(program: HeldProgram, share: float) -> HeldCall:
             inputs.append(random.integers(0, TABLE_ROWS, shape).astype(np.int32))
             continue
         whole = [
-            rows
-            if extent is program.rows
-            else extent.named.largest
-            if isinstance(extent, mi.Extent)
-            else extent
-            for extent in shape
+            rows if extent is program.rows else rooms.get(int(extent), extent) for extent in shape
         ]
         values = np.full(whole, np.nan, np.float16)
         counts = tuple(slice(sizes.get(int(extent))) for extent in shape)

@@ -47,6 +47,10 @@ def test_programs_are_right_at_every_size(number: int) -> None:
         (90417, 105),
         # Minus infinity less what lies behind the end is not minus infinity.
         (90417, 119),
+        # One mask leaves 0 in a tile, and another one puts -1 there.
+        (271102, 62),
+        # A mask says a larger range of a length than the bound of a call.
+        (271102, 90),
     ],
 )
 def test_programs_that_were_wrong_are_right(seed: int, number: int) -> None:

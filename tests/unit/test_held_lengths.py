@@ -282,6 +282,28 @@ def test_a_mask_of_a_position_is_what_its_condition_says() -> None:
         run_function(graph.module(), None, [values, np.array([17])])
 
 
+def test_a_mask_may_say_another_range_of_a_length() -> None:
+    graph = mi.new_kernel_graph("ranges")
+    length = graph.new_input((1,), dtype=mi.int32, name="length")
+    n = mi.Extent("n", largest=LARGEST, held=length)
+    x, y = graph.new_input((4, n), name="x"), graph.new_input((n, 8), name="y")
+    kept = graph.mask(x, lambda i, j, n: n - j - 2, 0.0, lengths=[(length, LARGEST // 2)])
+    graph.mark_output(kept @ y)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    (kernel,) = (op for op in module.ops if isinstance(op, sched.KernelOp))
+    assert [each.largest for each in kernel.held_lengths] == [LARGEST // 2, LARGEST]
+
+    def check(kernels: CudaModule) -> None:
+        x, y = (np.full(shape, np.nan, np.float16) for shape in ((4, LARGEST), (LARGEST, 8)))
+        x[:, :61], y[:61] = RANDOM.standard_normal((4, 61)), RANDOM.standard_normal((61, 8))
+        (found,) = kernels.run([np.array([61], np.int32), x, y])
+        wanted = x[:, :60].astype(np.float64) @ y[:60].astype(np.float64)
+        np.testing.assert_allclose(found, wanted, rtol=2e-2, atol=2e-2)
+
+    check_emulated_later(generate_cuda(module.clone(), make_context(), "sm_90a"), check)
+
+
 def of_mean(graph: mi.KernelGraph) -> None:
     graph.mark_output(graph.mean(graph.new_input((4, held(graph)), name="x"), 1))
 
@@ -296,9 +318,9 @@ def of_result(graph: mi.KernelGraph) -> None:
     mi.Extent("n", largest=8, held=length + length)
 
 
-def of_buckets(graph: mi.KernelGraph) -> None:
+def of_multiples(graph: mi.KernelGraph) -> None:
     length = graph.new_input((1,), dtype=mi.int32, name="length")
-    n = mi.Extent("n", largest=8, buckets=(4,), held=length)
+    n = mi.Extent("n", largest=8, multiple=4, held=length)
     graph.mark_output(graph.new_input((4, n)) * 2)
 
 
@@ -319,10 +341,10 @@ def of_two_names(graph: mi.KernelGraph) -> None:
         (of_mean, "combines elements along dimension 1"),
         (of_float, "'n' is held by argument 0 .*, which is of f32; a length is i32 or i64"),
         (of_result, "which is no input of a graph"),
-        (of_buckets, "argument 0 holds it, so that no call says it"),
+        (of_multiples, "argument 0 holds it, so that no call says it"),
         (
             of_one,
-            "holds whether there is one element or none; expected a largest value of at least 2",
+            "holds whether there is one element or none; expected a largest value, and buckets, of",
         ),
         (of_two_names, "extents must be equal or 1"),
     ],

@@ -16,7 +16,6 @@ from mugraph.runtime.execute import (
     Signature,
     TensorSpec,
     from_physical,
-    to_physical,
 )
 
 HERE = Path(__file__).parent
@@ -157,7 +156,7 @@ def test_physical_form_follows_the_layout(shape: tuple[int, ...], layout: str):
     cute = parse_layout(layout)
     assert isinstance(cute, Layout)
     array = np.arange(np.prod(shape), dtype=np.float16).reshape(shape)
-    memory = to_physical(array, cute)
+    memory = TensorSpec(array.shape, array.dtype, cute).to_physical(array)
     assert memory.shape == (cute.cosize(),)
     for coordinate in np.ndindex(*shape):
         assert memory[cute(*coordinate)] == array[coordinate]
@@ -167,7 +166,9 @@ def test_physical_form_follows_the_layout(shape: tuple[int, ...], layout: str):
 
 def test_rows_of_a_call_lie_one_behind_the_other() -> None:
     spec = TensorSpec((8, 16), FLOAT, Layout((8, 16), (16, 1)), names=("M", "N"))
-    called = spec.at({"M": 3, "N": 5})
+    called = spec.at({"M": 3, "N": 5}, {"M": 3, "N": 5})
     assert (called.shape, called.layout) == ((3, 5), Layout((3, 5), (5, 1)))
+    bounded = spec.at({"M": 3, "N": 5}, {"M": 3, "N": 16})
+    assert (bounded.layout, bounded.room) == (Layout((3, 5), (16, 1)), 48)
     padded = TensorSpec((8, 16), FLOAT, Layout((8, 16), (24, 1)), names=("M", ""))
-    assert padded.at({"M": 3}).layout == Layout((3, 16), (24, 1))
+    assert padded.at({"M": 3}, {"M": 3}).layout == Layout((3, 16), (24, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,12 +65,12 @@ def late(
     overlap: bool = False,
     way: Way | None = None,
     members: int | None = None,
-    pieces: int | None = None,
+    pushed: Fraction | None = None,
 ) -> Late:
     """A program with its collectives as loads from other devices, partitioned where it is not.
 
     With ``overlap`` products are computed in parts, where they can be, of so many ``members``, with
-    sums in so many ``pieces``, or overlap in one way.
+    that share of sums ``pushed``, or overlap in one way.
     """
     function = only_function(module)
     if not is_per_device(function):
@@ -77,7 +78,7 @@ def late(
     if overlap:
         target = target_named("h200")
         overlap_collectives(
-            function, target, everywhere=True, way=way, members=members, pieces=pieces
+            function, target, everywhere=True, way=way, members=members, pushed=pushed
         )
     use_peers(function, everywhere=True)
     module.verify()

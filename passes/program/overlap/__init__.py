@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
@@ -20,17 +21,16 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.overlap.cuts import (
-    are_ranges,
+    are_shares,
     can_be_pushed,
     makers_of,
     users_of,
 )
 from mugraph.passes.program.overlap.rewrite import deliver, fetch, push
 from mugraph.passes.program.overlap.times import (
-    time_delivered,
     time_fetched,
-    time_hidden,
     time_pushed,
+    time_summed,
 )
 from mugraph.passes.program.use_peers import ways_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -54,12 +54,12 @@ class Plan(NamedTuple):
     microseconds: float
     """What that takes, against the products alone."""
     write: Callable[[], None]
-    pieces: int = 1
-    """In how many pieces a device's part of a sum is added up and gathered."""
+    pushed: Fraction = Fraction(0)
+    """What share of a sum in parts is pushed."""
 
 
-PIECES = (2, 4)
-"""In how many pieces a part of a sum may be added up."""
+PUSHED = tuple(Fraction(each, 8) for each in (0, 2, 3, 4))
+"""What share of a sum in parts may be pushed."""
 
 
 def overlap_collectives(
@@ -69,13 +69,13 @@ def overlap_collectives(
     everywhere: bool = False,
     way: Way | None = None,
     members: int | None = None,
-    pieces: int | None = None,
+    pushed: Fraction | None = None,
 ) -> None:
     """Overlaps products with the sums over devices behind them, and the gathers before them.
 
     It is done where it takes less time than the collective by itself, or ``everywhere`` that it can
     be; with ``way`` in that way alone, with ``members`` in parts of so many members,
-    with ``pieces`` with sums that are added up in so many pieces.
+    with ``pushed`` with that share of sums in parts pushed.
     """
     for op in list(function.walk()):
         if not isinstance(op, kn.CollectiveOp) or op.devices == 1:
@@ -88,7 +88,7 @@ def overlap_collectives(
         ]
         plans += _pushed(op, target)
         plans = [plan for plan in plans if way is None or plan.way is way]
-        plans = [plan for plan in plans if plan.pieces == pieces] or plans
+        plans = [plan for plan in plans if plan.pushed == pushed] or plans
         if everywhere and plans:
             plans[0].write()
         elif plans:
@@ -115,7 +115,7 @@ def _in_parts(
             users = users_of(op.result, op.joined_dim, op.devices)
             if users is not None:
                 time = time_fetched(op.result, op.devices, users, members, target)
-                fetched = partial(fetch, op, [op.input], op.joined_dim, users, members)
+                fetched = partial(fetch, op, op.input, op.joined_dim, users, members)
                 yield Plan(Way.PARTS, time, fetched)
             return
         case kn.ReduceScatterOp():
@@ -128,28 +128,30 @@ def _in_parts(
     dim, chain = next((each for each in makers if each[1] is not None), (0, None))
     if chain is None:
         return
-    time = time_delivered(op.input, op.devices, chain, members, target)
     given = partial(deliver, op, dim, chain, members)
+    time = partial(time_summed, op.input, op.devices, chain, members, target)
     if op.cut_dim is not None:
-        yield Plan(Way.PARTS, time, lambda: Rewriter.replace_op(op, [], given(1)))
+        yield Plan(Way.PARTS, time(), lambda: Rewriter.replace_op(op, [], [given()[0]]))
         return
     # What stands behind a sum that all devices need may begin with this one's part.
     users = users_of(op.result, dim, op.devices)
     if users is not None:
         begun = time_fetched(op.result, op.devices, users, members, target)
-        yield Plan(Way.PARTS, time + begun, lambda: fetch(op, given(1), dim, users, members))
-    for pieces in (1, *PIECES):
-        if are_ranges(op.input.type, dim, op.devices * pieces):
-            joined = time_fetched(op.result, op.devices, None, members, target)
-            joined -= time_hidden(op.input, op.devices, pieces, target)
-            yield Plan(Way.PARTS, time + joined, partial(_gather, op, given, dim, pieces), pieces)
+        yield Plan(Way.PARTS, time() + begun, lambda: fetch(op, given()[0], dim, users, members))
+    for pushed in PUSHED:
+        shares = [(1 - pushed) / op.devices, 1 - pushed]
+        if all(are_shares(value.type, along, shares) for value, along in chain.values.items()):
+            joined = time(gathered=True, pushed=pushed)
+            gather = partial(_gather, op, partial(given, pushed), dim)
+            yield Plan(Way.PARTS, joined, gather, pushed)
 
 
 def _gather(
-    op: kn.CollectiveOp, given: Callable[[int], list[SSAValue]], dim: int, pieces: int
+    op: kn.CollectiveOp, given: Callable[[], tuple[SSAValue, SSAValue | None]], dim: int
 ) -> None:
-    """Lets a sum be added up in pieces, and gathered."""
-    fetch(op, given(pieces), dim, None, 1)
+    """Lets a sum be added up by the members, and gathered."""
+    own, pushed = given()
+    fetch(op, own, dim, None, 1, pushed)
 
 
 @dataclass(frozen=True)
@@ -158,10 +160,10 @@ class OverlapCollectivesPass(ModulePass):
 
     Before a sum over devices a device computes the part of each member by itself, its own at last,
     and a copy engine brings each to its member while the next is computed.  The member adds up what
-    it got, in the order of places; a sum that all devices need is then gathered.  It may be added
-    up in pieces, of which one is gathered while the next is added up.  Or it is pushed:
+    it got, in the order of places; a sum that all devices need is then gathered.  Or it is pushed:
     what makes a summand writes it into the memory of all members (``kn.copy`` with a place), which
-    takes one meeting and more bytes, and each adds up all of it.
+    takes one meeting and more bytes, and each adds up all of it.  Where a share of it is pushed,
+    that is computed at last, while the rest is gathered.
 
     Behind what is gathered a device begins with the part that it has, and copies those of the
     others meanwhile.  Where the part of one member has too few tiles for all multiprocessors, a
@@ -175,7 +177,7 @@ class OverlapCollectivesPass(ModulePass):
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
     ``everywhere`` it is done wherever it can be, with ``way`` (``parts`` or ``pushed``) in that
     one alone, with ``members`` in parts of so many members where these are a part of all, with
-    ``pieces`` with sums in so many pieces.
+    ``pushed`` eighths of sums in parts pushed.
 
     Before::
 
@@ -200,7 +202,7 @@ class OverlapCollectivesPass(ModulePass):
     everywhere: bool = False
     way: str | None = None
     members: int | None = None
-    pieces: int | None = None
+    pushed: int | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function that is the program of each device."""
@@ -208,6 +210,7 @@ class OverlapCollectivesPass(ModulePass):
             known = ", ".join(Way)
             raise PassFailedException(f"--{self.name}: way={self.way} is none of {known}")
         way = None if self.way is None else Way(self.way)
+        pushed = None if self.pushed is None else Fraction(self.pushed, 8)
         for function in op.walk():
             if isinstance(function, FuncOp) and is_per_device(function):
                 overlap_collectives(
@@ -216,5 +219,5 @@ class OverlapCollectivesPass(ModulePass):
                     everywhere=self.everywhere,
                     way=way,
                     members=self.members,
-                    pieces=self.pieces,
+                    pushed=pushed,
                 )

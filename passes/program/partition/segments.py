@@ -126,8 +126,8 @@ def _next(
     meeting = [
         op for op in left if isinstance(op, kn.CollectiveOp) and known.issuperset(op.operands)
     ]
-    # Copies go on while parts are computed.
-    begins = bool(moved) or any(_is_fetched(op) for op in meeting)
+    # What is copied, or added up to be copied, goes on while parts are computed.
+    begins = bool(moved) or any(map(_is_between_parts, meeting))
     for part in (None, *(part for part in parts if part is not None)):
         if part is not None and begins:
             break
@@ -142,10 +142,10 @@ def _next(
     return meeting, _exchanges(meeting)
 
 
-def _is_fetched(op: kn.CollectiveOp) -> bool:
-    """Whether another device's tensor is copied to this one, beside what it computes."""
+def _is_between_parts(op: kn.CollectiveOp) -> bool:
+    """Whether parts were delivered, or another device's is copied beside what this one computes."""
     users = [use.operation for use in op.result.uses]
-    return isinstance(op, kn.PeerOp) and all(map(_is_moved, users))
+    return is_delivered(op.result) or (isinstance(op, kn.PeerOp) and all(map(_is_moved, users)))
 
 
 def _wanted(ready: Sequence[Operation], left: Sequence[Operation]) -> list[Operation]:

@@ -46,10 +46,10 @@ def _part(step: Step) -> Part | None:
             return None
 
 
-def _together(step: Step) -> tuple[int, Axes]:
+def _together(step: Step) -> tuple[int, int, Axes]:
     part = _part(step)
     assert part is not None
-    return part.number, part.axes
+    return part.number, part.members, part.axes
 
 
 def _depend(steps: Sequence[Step]) -> bool:

@@ -168,6 +168,7 @@ class SharedMemory(PeerMemory):
         """What the members wrote here; parts are copied that are not at theirs or on their way."""
         room = self._rooms[step.axes]
         on_their_way = {p: self._under_way.pop(p) for p in step.op.pieces if p in self._under_way}
+        self._met_beside = False
         for stream in set(on_their_way.values()):
             _torch().cuda.current_stream(self._device).wait_stream(stream)
         for value, piece, place in zip(step.op.pieces, pieces, room.pieces(step), strict=True):

@@ -84,7 +84,7 @@ def overlap_collectives(
         plans = [
             plan
             for size in (sizes if members not in sizes else [members])
-            for plan in _in_parts(op, target, size, everywhere=everywhere)
+            for plan in _in_parts(op, target, size)
         ]
         plans += _pushed(op, target)
         plans = [plan for plan in plans if way is None or plan.way is way]
@@ -103,9 +103,7 @@ def _pushed(op: kn.CollectiveOp, target: Target) -> Iterator[Plan]:
         yield Plan(Way.PUSHED, time_pushed(op, target), lambda: push(op))
 
 
-def _in_parts(
-    op: kn.CollectiveOp, target: Target, members: int, *, everywhere: bool
-) -> Iterator[Plan]:
+def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Plan]:
     """A sum or a gather whose parts are exchanged while others are computed.
 
     A kernel computes the parts of so many ``members``.

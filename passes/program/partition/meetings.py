@@ -45,7 +45,7 @@ def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchang
     uses: dict[Exchange | Delivery, Use] = {}
     for number, step in enumerate(steps):
         if isinstance(step, Exchange | Delivery):
-            made = {step.value} if isinstance(step, Exchange) else _sources_of(step)
+            made = _laid_out(step)
             makers = [n for n in range(number) if not made.isdisjoint(gives(steps[n]))]
             far = far_values_of(step)
             fetches = [each for each in steps if isinstance(each, Fetch) and each.op.input in far]
@@ -94,30 +94,27 @@ def _is_fetched(steps: Sequence[Step], number: int, exchange: Exchange) -> bool:
     So it has met them before anything that it does for them.
     """
     uses = [use.operation for op in exchange.peers for use in op.result.uses]
-    block = list(takewhile(lambda step: not isinstance(step, _MEETS), steps[number + 1 :]))
+    behind = steps[number + 1 :]
+    block = list(takewhile(lambda each: not isinstance(each, (*_MEETS, kn.CollectiveOp)), behind))
     copies = {step.op for step in block if isinstance(step, Fetch)}
     fetched = {op.result for op in copies}
-    laid = {
-        value
-        for step in steps
-        if isinstance(step, Exchange | Delivery)
-        for value in ([step.value] if isinstance(step, Exchange) else _sources_of(step))
-    }
-    taken = any(
-        not isinstance(step, Fetch) and not fetched.isdisjoint(takes(step)) for step in block
-    )
+    taken = any(not fetched.isdisjoint(takes(step)) for step in block)
+    laid = [_laid_out(step) for step in steps if isinstance(step, Exchange | Delivery)]
     return (
         bool(uses)
         and copies.issuperset(uses)
-        and (taken or number + len(block) + 1 == len(steps))
-        and all(laid.isdisjoint(gives(step)) for step in block)
-        and not any(isinstance(step, kn.CollectiveOp) for step in block)
+        and (taken or len(block) == len(behind))
+        and set[SSAValue]()
+        .union(*laid)
+        .isdisjoint(value for step in block for value in gives(step))
     )
 
 
-def _sources_of(delivery: Delivery) -> set[SSAValue]:
-    """What functions make that is delivered, whole or in ranges for one member each."""
-    pieces = delivery.op.pieces
+def _laid_out(step: Exchange | Delivery) -> set[SSAValue]:
+    """What functions make that others read, whole or in ranges for one member each."""
+    if isinstance(step, Exchange):
+        return {step.value}
+    pieces = step.op.pieces
     ranges = [piece.owner for piece in pieces if isinstance(piece.owner, kn.SliceOp)]
     return {*pieces, *(each.input for each in ranges if part_of(each) is not None)}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,21 +64,18 @@ def late(
     overlap: bool = False,
     way: Way | None = None,
     members: int | None = None,
-    pushed: Fraction | None = None,
 ) -> Late:
     """A program with its collectives as loads from other devices, partitioned where it is not.
 
-    With ``overlap`` products are computed in parts, where they can be, of so many ``members``, with
-    that share of sums ``pushed``, or overlap in one way.
+    With ``overlap`` products are computed in parts, where they can be, of so many ``members``, or
+    overlap in one way.
     """
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
     if overlap:
         target = target_named("h200")
-        overlap_collectives(
-            function, target, everywhere=True, way=way, members=members, pushed=pushed
-        )
+        overlap_collectives(function, target, everywhere=True, way=way, members=members)
     use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)

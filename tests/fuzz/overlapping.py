@@ -13,7 +13,6 @@ import argparse
 import sys
 import time
 from collections import Counter
-from fractions import Fraction
 
 import numpy as np
 
@@ -100,13 +99,12 @@ WAYS = (Way.PUSHED, None)
 def check_layers(text: str, seed: int) -> tuple[Late, str]:
     """A program with products in parts, and how it was shown to be the same; or what is wrong.
 
-    Sums are exchanged in one of all ways, parts are of one or two members, and half of a sum in
-    parts is pushed or none of it, by the seed.  Raises ``AssertionError``.
+    Sums are exchanged in one of all ways, parts are of one or two members, by the seed.
+    Raises ``AssertionError``.
     """
     before = parse_text(make_context(), text, "layers")
     way, members = WAYS[seed % 2], 1 + seed // 2 % 2
-    pushed = Fraction(seed // 4 % 2, 2)
-    one = late(before.clone(), overlap=True, way=way, members=members, pushed=pushed)
+    one = late(before.clone(), overlap=True, way=way, members=members)
     faults = check_order(one.steps, one.returned, one.program.mesh)
     assert not faults, faults[0]
     difference = wrong(one, one.events, seed)

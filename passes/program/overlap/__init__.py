@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
@@ -21,16 +19,15 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.overlap.cuts import (
-    are_shares,
     can_be_pushed,
     makers_of,
     users_of,
 )
 from mugraph.passes.program.overlap.rewrite import deliver, fetch, push
 from mugraph.passes.program.overlap.times import (
+    time_delivered,
     time_fetched,
     time_pushed,
-    time_summed,
 )
 from mugraph.passes.program.use_peers import ways_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -54,12 +51,6 @@ class Plan(NamedTuple):
     microseconds: float
     """What that takes, against the products alone."""
     write: Callable[[], None]
-    pushed: Fraction = Fraction(0)
-    """What share of a sum in parts is pushed."""
-
-
-PUSHED = tuple(Fraction(each, 8) for each in (0, 2, 3, 4))
-"""What share of a sum in parts may be pushed."""
 
 
 def overlap_collectives(
@@ -69,13 +60,11 @@ def overlap_collectives(
     everywhere: bool = False,
     way: Way | None = None,
     members: int | None = None,
-    pushed: Fraction | None = None,
 ) -> None:
     """Overlaps products with the sums over devices behind them, and the gathers before them.
 
     It is done where it takes less time than the collective by itself, or ``everywhere`` that it can
-    be; with ``way`` in that way alone, with ``members`` in parts of so many members,
-    with ``pushed`` with that share of sums in parts pushed.
+    be; with ``way`` in that way alone, with ``members`` in parts of so many members.
     """
     for op in list(function.walk()):
         if not isinstance(op, kn.CollectiveOp) or op.devices == 1:
@@ -88,7 +77,6 @@ def overlap_collectives(
         ]
         plans += _pushed(op, target)
         plans = [plan for plan in plans if way is None or plan.way is way]
-        plans = [plan for plan in plans if plan.pushed == pushed] or plans
         if everywhere and plans:
             plans[0].write()
         elif plans:
@@ -126,30 +114,18 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
     dim, chain = next((each for each in makers if each[1] is not None), (0, None))
     if chain is None:
         return
+    time = time_delivered(op.input, op.devices, chain, members, target)
     given = partial(deliver, op, dim, chain, members)
-    time = partial(time_summed, op.input, op.devices, chain, members, target)
     if op.cut_dim is not None:
-        yield Plan(Way.PARTS, time(), lambda: Rewriter.replace_op(op, [], [given()[0]]))
+        yield Plan(Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [given()]))
         return
     # What stands behind a sum that all devices need may begin with this one's part.
     users = users_of(op.result, dim, op.devices)
     if users is not None:
         begun = time_fetched(op.result, op.devices, users, members, target)
-        yield Plan(Way.PARTS, time() + begun, lambda: fetch(op, given()[0], dim, users, members))
-    for pushed in PUSHED:
-        shares = [(1 - pushed) / op.devices, 1 - pushed]
-        if all(are_shares(value.type, along, shares) for value, along in chain.values.items()):
-            joined = time(gathered=True, pushed=pushed)
-            gather = partial(_gather, op, partial(given, pushed), dim)
-            yield Plan(Way.PARTS, joined, gather, pushed)
-
-
-def _gather(
-    op: kn.CollectiveOp, given: Callable[[], tuple[SSAValue, SSAValue | None]], dim: int
-) -> None:
-    """Lets a sum be added up by the members, and gathered."""
-    own, pushed = given()
-    fetch(op, own, dim, None, 1, pushed)
+        yield Plan(Way.PARTS, time + begun, lambda: fetch(op, given(), dim, users, members))
+    joined = time_fetched(op.result, op.devices, None, members, target)
+    yield Plan(Way.PARTS, time + joined, lambda: fetch(op, given(), dim, None, members))
 
 
 @dataclass(frozen=True)
@@ -160,8 +136,7 @@ class OverlapCollectivesPass(ModulePass):
     and a copy engine brings each to its member while the next is computed.  The member adds up what
     it got, in the order of places; a sum that all devices need is then gathered.  Or it is pushed:
     what makes a summand writes it into the memory of all members (``kn.copy`` with a place), which
-    takes one meeting and more bytes, and each adds up all of it.  Where a share of it is pushed,
-    that is computed at last, while the rest is gathered.
+    takes one meeting and more bytes, and each adds up all of it.
 
     Behind what is gathered a device begins with the part that it has, and copies those of the
     others meanwhile.  Where the part of one member has too few tiles for all multiprocessors, a
@@ -174,8 +149,7 @@ class OverlapCollectivesPass(ModulePass):
     It is done where it takes less time than the collective: by how much longer the products take in
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
     ``everywhere`` it is done wherever it can be, with ``way`` (``parts`` or ``pushed``) in that
-    one alone, with ``members`` in parts of so many members where these are a part of all, with
-    ``pushed`` eighths of sums in parts pushed.
+    one alone, with ``members`` in parts of so many members where these are a part of all.
 
     Before::
 
@@ -200,7 +174,6 @@ class OverlapCollectivesPass(ModulePass):
     everywhere: bool = False
     way: str | None = None
     members: int | None = None
-    pushed: int | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function that is the program of each device."""
@@ -208,7 +181,6 @@ class OverlapCollectivesPass(ModulePass):
             known = ", ".join(Way)
             raise PassFailedException(f"--{self.name}: way={self.way} is none of {known}")
         way = None if self.way is None else Way(self.way)
-        pushed = None if self.pushed is None else Fraction(self.pushed, 8)
         for function in op.walk():
             if isinstance(function, FuncOp) and is_per_device(function):
                 overlap_collectives(
@@ -217,5 +189,4 @@ class OverlapCollectivesPass(ModulePass):
                     everywhere=self.everywhere,
                     way=way,
                     members=self.members,
-                    pushed=pushed,
                 )

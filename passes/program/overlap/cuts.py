@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -52,14 +51,6 @@ def are_ranges(type_: Attribute, dim: int, devices: int) -> bool:
     shape = shape_of(type_)
     part = math.prod(shape) * element_bytes_of(type_) // devices
     return math.prod(shape[:dim]) == 1 and shape[dim] % devices == 0 and part % ALIGNMENT == 0
-
-
-def are_shares(type_: Attribute, dim: int, shares: Iterable[Fraction]) -> bool:
-    """Whether such shares of a tensor that has ranges as its parts are ranges, too."""
-    extent = shape_of(type_)[dim]
-    each = bytes_of(type_) // extent
-    sizes = [extent * share for share in shares]
-    return all(size.denominator == 1 and int(size) * each % ALIGNMENT == 0 for size in sizes)
 
 
 def can_be_pushed(op: kn.CollectiveOp) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -16,50 +14,30 @@ from mugraph.dialects.sharding import Part, part_of, set_part
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.program.overlap.cuts import Chain
 
-
-class Range(NamedTuple):
-    """A part of a dimension: the share that stands before it, and its own."""
-
-    start: Fraction
-    share: Fraction
-
-
 Parts = dict[SSAValue, list[SSAValue]]
 """Values as their parts, by the places of the members that these are of."""
 
 
-def deliver(
-    op: kn.CollectiveOp, dim: int, chain: Chain, members: int, pushed: Fraction = Fraction(0)
-) -> tuple[SSAValue, SSAValue | None]:
+def deliver(op: kn.CollectiveOp, dim: int, chain: Chain, members: int) -> SSAValue:
     """Lets what a sum over devices is of be computed in parts, each in the memory of its device.
 
-    A kernel computes the parts of so many ``members``.  The share of the dimension that is
-    ``pushed`` is computed at last, and written into the memory of all.  Returns the part of the sum
-    that a device adds up, and the sum of what was pushed.
+    A kernel computes the parts of so many ``members``.  Returns the part of the sum that a device
+    adds up.
     """
-    places = _places(op, members, 1 - pushed)
-    last, type_ = Part(0, op.grid_axes, op.devices), op.input.type
-    if pushed:
-        places[last] = Range(1 - pushed, pushed)
-    _write_parts(op, chain, {}, places)
+    _write_parts(op, chain, {}, members)
     made = op.input.owner
-    assert isinstance(made, kn.ConcatOp)
-    parts = list(made.inputs)
-    tail = parts.pop() if pushed else None
     if members > 1:
+        assert isinstance(made, kn.ConcatOp)
         ranges: list[kn.SliceOp] = []
         for place in range(op.devices):
             number, inner = divmod(place, members)
-            ranges.append(_slice(parts[number], dim, inner, members))
+            ranges.append(_slice(made.inputs[number], dim, inner, members))
             set_part(ranges[-1], Part(place, op.grid_axes, members))
-        _insert(ranges, op)
-        parts = [each.result for each in ranges]
-    joined = kn.ConcatOp(parts, dim, _part_type(type_, dim, 1 - pushed))
-    _insert([joined], op)
-    op.operands[0] = joined.result
-    Rewriter.erase_op(made)
-    own = _added(op, _delivered(op, joined.result, dim), dim)
-    return own, None if tail is None else _pushed(op, tail, dim, last)
+        joined = kn.ConcatOp([each.result for each in ranges], dim, op.input.type)
+        _insert([*ranges, joined], op)
+        op.operands[0] = joined.result
+        Rewriter.erase_op(made)
+    return _added(op, _delivered(op, op.input, dim), dim)
 
 
 def push(op: kn.CollectiveOp) -> None:
@@ -68,20 +46,16 @@ def push(op: kn.CollectiveOp) -> None:
     Each joins what it got, or adds it up.
     """
     dim = 0 if op.joined_dim is None else op.joined_dim
-    Rewriter.replace_op(op, [], [_pushed(op, op.input, dim)])
-
-
-def _pushed(op: kn.CollectiveOp, own: SSAValue, dim: int, part: Part | None = None) -> SSAValue:
-    """What the members wrote into this one's memory, or its sum."""
+    own = op.input
     copies = [kn.CopyOp(own, own.type, place=place) for place in range(op.devices)]
-    if part is not None:
-        for copy in copies:
-            set_part(copy, part)
-    all_of_them = _part_type(own.type, dim, Fraction(op.devices))
+    shape = list(shape_of(own.type))
+    shape[dim] *= op.devices
+    all_of_them = TensorType(element_type_of(own.type), shape)
     joined = kn.ConcatOp([copy.result for copy in copies], dim, all_of_them)
     _insert([*copies, joined], op)
     given = _delivered(op, joined.result, dim)
-    return given if op.combination is None else _added(op, given, dim, part)
+    made = given if op.combination is None else _added(op, given, dim)
+    Rewriter.replace_op(op, [], [made])
 
 
 def _delivered(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
@@ -92,17 +66,15 @@ def _delivered(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
     return given.result
 
 
-def _added(op: kn.CollectiveOp, value: SSAValue, dim: int, part: Part | None = None) -> SSAValue:
+def _added(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
     """The sum of what a device got, in the order of places."""
     pieces = [_slice(value, dim, place, op.devices) for place in range(op.devices)]
     _insert(pieces, op)
     assert op.combination is not None
     function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
     total, *others = (piece.result for piece in pieces)
-    for other in others:
-        made = function(total, other, total.type)
-        if part is not None:
-            set_part(made, part)
+    for part in others:
+        made = function(total, part, total.type)
         _insert([made], op)
         (total,) = made.results
     if shape_of(total.type) == shape_of(op.result.type):
@@ -111,21 +83,13 @@ def _added(op: kn.CollectiveOp, value: SSAValue, dim: int, part: Part | None = N
     return total
 
 
-def fetch(
-    op: kn.CollectiveOp,
-    own: SSAValue,
-    dim: int,
-    chain: Chain | None,
-    members: int,
-    pushed: SSAValue | None = None,
-) -> None:
+def fetch(op: kn.CollectiveOp, own: SSAValue, dim: int, chain: Chain | None, members: int) -> None:
     """Lets what is computed of the result be computed in parts, as these arrive from the others.
 
-    ``own`` is this device's part; what was ``pushed`` stands behind those of all.  A kernel takes
-    the parts of so many ``members``.  Without a chain they are put together.
+    ``own`` is this device's part.  A kernel takes the parts of so many ``members``.  Without a
+    chain they are put together.
     """
     axes = op.grid_axes
-    share = Fraction(shape_of(own.type)[dim], shape_of(op.result.type)[dim])
     peers = [kn.PeerOp(own, axes, place) for place in range(op.devices)]
     copies = [kn.CopyOp(peer.result, peer.result.type) for peer in peers]
     for place, copy in enumerate(copies):
@@ -133,7 +97,7 @@ def fetch(
     parts: list[SSAValue] = [copy.result for copy in copies]
     _insert([*peers, *copies], op)
     if members > 1 and chain is not None:
-        together = _part_type(op.result.type, dim, share * members)
+        together = _part_type(op.result.type, dim, op.devices // members)
         starts = range(0, op.devices, members)
         joins = [kn.ConcatOp(parts[at : at + members], dim, together) for at in starts]
         for at, join in zip(starts, joins, strict=True):
@@ -141,8 +105,7 @@ def fetch(
         _insert(joins, op)
         parts = [join.result for join in joins]
     if chain is not None:
-        _write_parts(op, chain, {op.result: parts}, _places(op, members, Fraction(1)))
-    parts += [] if pushed is None else [pushed]
+        _write_parts(op, chain, {op.result: parts}, members)
     # What takes the result whole has its parts joined.
     whole = [kn.ConcatOp(parts, dim, op.result.type)] if op.result.first_use else []
     Rewriter.replace_op(op, whole, [each.result for each in whole] or [None])
@@ -157,38 +120,28 @@ def _insert(operators: Sequence[Operation], op: Operation) -> None:
         block.insert_op_before(each, op)
 
 
-def _places(op: kn.CollectiveOp, members: int, share: Fraction) -> dict[Part, Range]:
-    """The parts of the first share of a dimension, and what each is of all."""
-    each = share * members / op.devices
-    starts = range(0, op.devices, members)
-    return {
-        Part(at, op.grid_axes, members): Range(each * number, each)
-        for number, at in enumerate(starts)
-    }
-
-
-def _write_parts(
-    op: kn.CollectiveOp, chain: Chain, parts: Parts, places: Mapping[Part, Range]
-) -> None:
+def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) -> None:
     """Writes operators in parts, and puts together what others take whole."""
+    count = op.devices // members
+    places = [Part(number * members, op.grid_axes, members) for number in range(count)]
     for each, cut in chain.cuts.items():
-        for turn, (part, range_) in enumerate(places.items()):
+        for part in places:
             operands = list(each.operands)
             for number, dim in enumerate(cut.operands):
                 value = operands[number]
                 if dim is None:
                     continue
-                if value not in parts and (joined := _joined_parts(value, dim, [*places])):
+                if value not in parts and (joined := _joined_parts(value, dim, places)):
                     parts[value] = joined
                 if value not in parts:
-                    slices = [_cut(value, dim, each) for each in places.values()]
+                    slices = [_slice(value, dim, p.number, count) for p in places]
                     for p, piece in zip(places, slices, strict=True):
                         set_part(piece, p)
                     _insert(slices, each)
                     parts[value] = [piece.result for piece in slices]
-                operands[number] = parts[value][turn]
+                operands[number] = parts[value][part.number]
             results = zip(each.results, cut.results, strict=True)
-            types = [_part_type(result.type, dim, range_.share) for result, dim in results]
+            types = [_part_type(result.type, dim, count) for result, dim in results]
             new = type(each).create(
                 operands=operands,
                 result_types=types,
@@ -228,20 +181,16 @@ def _joined_parts(value: SSAValue, dim: int, places: Sequence[Part]) -> list[SSA
     return parts if found == [*places] else []
 
 
-def _part_type(type_: Attribute, dim: int | None, share: Fraction) -> Attribute:
+def _part_type(type_: Attribute, dim: int | None, count: int) -> Attribute:
     shape = list(shape_of(type_))
     if dim is not None:
-        shape[dim] = int(shape[dim] * share)
+        shape[dim] //= count
     return TensorType(element_type_of(type_), shape)
 
 
 def _slice(value: SSAValue, dim: int, number: int, count: int) -> kn.SliceOp:
     """One of so many equal parts of a tensor."""
-    return _cut(value, dim, Range(Fraction(number, count), Fraction(1, count)))
-
-
-def _cut(value: SSAValue, dim: int, range_: Range) -> kn.SliceOp:
-    """A part of a tensor."""
-    shape = shape_of(value.type)
-    start = [int(extent * range_.start) if d == dim else 0 for d, extent in enumerate(shape)]
-    return kn.SliceOp(value, start, _part_type(value.type, dim, range_.share))
+    type_ = _part_type(value.type, dim, count)
+    size = shape_of(type_)[dim]
+    start = [number * size if d == dim else 0 for d in range(len(shape_of(type_)))]
+    return kn.SliceOp(value, start, type_)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
@@ -48,57 +47,25 @@ took 157.5.
 """
 
 
-def time_summed(
-    value: SSAValue,
-    devices: int,
-    chain: Chain,
-    members: int,
-    target: Target,
-    *,
-    gathered: bool = False,
-    pushed: Fraction = Fraction(0),
+def time_delivered(
+    value: SSAValue, devices: int, chain: Chain, members: int, target: Target
 ) -> float:
     """Microseconds that it takes to compute in parts, and to add up what was delivered.
 
     Against the products by themselves, and without the collective.  A kernel computes the parts of
-    so many ``members``.  Where the sum is ``gathered``, so is its last share while that is
-    computed which is ``pushed``.
+    so many ``members``.
     """
     own, links = _bytes(value), links_between(devices)
-    share = float(1 - pushed)
-    count, copy = devices // members, share * own / devices / COPIED_BYTES
-    part = _time(chain.products, chain, (1 - pushed) / count, target)
-    done = sent = 0.0
+    count = devices // members
+    whole, parts = _times(chain.products, chain, count, target)
     # Copies go one by one, each behind what computes its part; that of the device itself is last.
-    for copied in [members] * (count - 1) + [members - 1]:
-        done = done + part
-        sent = max(sent, done) + copied * copy
-    done = sent + share * device_ns(own + own // devices, target) / 1e3
+    part, copy, sent = parts / count, own / devices / COPIED_BYTES, 0.0
+    for number in range(1, count):
+        sent = max(sent, number * part) + members * copy
+    time = max(sent, parts) + (members - 1) * copy - whole
     # Two meetings, other functions than that of the product, and the sum of the parts.
-    launches, start = 2 + count, links.start
-    if gathered:
-        sent = done + share * own * (devices - 1) / devices / links.moved_bytes
-        launches, start = launches + 3 + devices - 1, start + links.start
-    if pushed:
-        made = _time(chain.products, chain, pushed, target)
-        others = float(pushed) * own * (devices - 1) / links.moved_bytes
-        done += _time_stored(made, others, devices, value, target) + OWN_KERNEL * made
-        # The links have both to move.
-        done = max(done, sent + others)
-        done += float(pushed) * device_ns(own * (devices + 1), target) / 1e3
-        launches += 3
-    whole = _time(chain.products, chain, Fraction(1), target)
-    return max(done, sent) - whole + start + links.launch * launches
-
-
-def _time_stored(
-    made: float, others: float, devices: int, value: SSAValue, target: Target
-) -> float:
-    """Microseconds of a kernel that stores what it computes at all devices, from those of both."""
-    # Of several others each tile is stored for one after the other, and blocks wait: on four
-    # devices nothing of that was hidden.
-    beside = sent_beside(made, others, value, target) if devices == 2 else made + others
-    return beside + STALLED * others
+    time += links.start + links.launch * (2 + count - 1 + 1)
+    return time + device_ns(own + own // devices, target) / 1e3
 
 
 def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
@@ -111,7 +78,10 @@ def time_pushed(op: kn.CollectiveOp, target: Target) -> float:
     loaded = [operand for maker in makers for operand in maker.operands]
     made = max(product_time(makers, target), least_time(loaded, [op.input], target)) / 1e3
     others = own * (op.devices - 1) / links.moved_bytes
-    time = _time_stored(made, others, op.devices, op.input, target) - made - WITHOUT_ANSWER
+    # Of several others each tile is stored for one after the other, and blocks wait: on four
+    # devices nothing of that was hidden.
+    beside = sent_beside(made, others, op.input, target) if op.devices == 2 else made + others
+    time = beside - made + STALLED * others - WITHOUT_ANSWER
     if makers:
         time += OWN_KERNEL * product_time(makers, target) / 1e3
     launches = meetings_of(op) + (not makers)
@@ -130,37 +100,44 @@ def _time_returned(value: SSAValue, target: Target) -> float:
 
 
 def time_fetched(
-    value: SSAValue, devices: int, chain: Chain, members: int, target: Target
+    value: SSAValue, devices: int, chain: Chain | None, members: int, target: Target
 ) -> float:
     """Microseconds that it takes to compute in parts as they arrive, against the products alone.
 
-    A kernel takes the parts of so many ``members``.
+    A kernel takes the parts of so many ``members``.  Without a chain parts are put together first.
     """
     links = links_between(devices)
     copy = _bytes(value) / devices / links.moved_bytes
+    # Two meetings, the tensor laid out, and copies of the others' parts.
+    time = links.start + links.launch * (3 + devices - 1)
+    if chain is None:
+        return time + (devices - 1) * copy
     count = devices // members
-    part, done = _time(chain.products, chain, Fraction(1, count), target), 0.0
+    whole, parts = _times(chain.products, chain, count, target)
+    done = 0.0
     for number in range(count):
-        done = max(done, ((number + 1) * members - 1) * copy) + part
-    # Two meetings, the tensor laid out, copies of the others' parts, and more kernels.
-    time = links.start + links.launch * (3 + devices - 1 + count - 1)
-    return time + done - _time(chain.products, chain, Fraction(1), target)
+        done = max(done, ((number + 1) * members - 1) * copy) + parts / count
+    return time + links.launch * (count - 1) + done - whole
 
 
-def _time(products: Iterable[Operation], chain: Chain, share: Fraction, target: Target) -> float:
-    """Microseconds of a share of products."""
-    time = 0.0
+def _times(
+    products: Iterable[Operation], chain: Chain, count: int, target: Target
+) -> tuple[float, float]:
+    """Microseconds of products, whole and in so many parts."""
+    whole = parts = 0.0
     for op in products:
         cut = chain.cuts[op]
+        computed = product_time([op], target)
+        whole += max(computed, least_time(op.operands, op.results, target))
         shape = shape_of(op.results[0].type)
         (dim, *_) = cut.results
-        part = [int(extent * share) if d == dim else extent for d, extent in enumerate(shape)]
-        computed = product_time([op], target) * _rounds(part, target) / _rounds(shape, target)
+        part = [extent // count if d == dim else extent for d, extent in enumerate(shape)]
+        share = _rounds(part, target) / _rounds(shape, target)
         moved = least_time(_uncut(op, cut), (), target) + sum(
-            device_ns(int(_bytes(value) * share), target) for value in _cut(op, cut)
+            device_ns(_bytes(value) / count, target) for value in _cut(op, cut)
         )
-        time += max(computed, moved)
-    return time / 1e3
+        parts += count * max(computed * share, moved)
+    return whole / 1e3, parts / 1e3
 
 
 def _rounds(shape: Sequence[int], target: Target) -> float:

@@ -71,6 +71,13 @@ class Part(NamedTuple):
 
     place: int
     axes: Axes
+    members: int = 1
+    """Whose parts one kernel computes together: those of so many places."""
+
+    @property
+    def number(self) -> int:
+        """Which of the parts that are computed together it is, or is of."""
+        return self.place // self.members
 
 
 def part_of(op: Operation) -> Part | None:
@@ -78,13 +85,13 @@ def part_of(op: Operation) -> Part | None:
     attribute = op.attributes.get(PART)
     if not isinstance(attribute, DenseArrayBase):
         return None
-    place, *axes = extents_of(cast("DenseArrayBase[Any]", attribute))
-    return Part(place, tuple(axes))
+    place, members, *axes = extents_of(cast("DenseArrayBase[Any]", attribute))
+    return Part(place, tuple(axes), members)
 
 
 def set_part(op: Operation, part: Part) -> None:
     """Says whose part of something an operator computes."""
-    op.attributes[PART] = integer_array([part.place, *part.axes])
+    op.attributes[PART] = integer_array([part.place, part.members, *part.axes])
 
 
 @dataclass(frozen=True)

@@ -231,6 +231,8 @@ def read_once(
 ) -> dict[int, int]:
     """Of results that may be written to arguments those whose argument one step alone reads."""
     readers = Counter(value for step in steps for value in reads(step))
+    # What is copied beside functions is read while they go on.
+    readers.update(step.value for step in steps if isinstance(step, Exchange) and step.beside)
     return {
         result: argument
         for result, argument in interface.in_place.items()

@@ -202,17 +202,22 @@ class MeshKernel:
                 pieces = [values.get(piece) for piece in step.op.pieces]
                 values[step.value] = self._memory.deliver(step, pieces, number)
             case Meeting():
-                self._memory.meet(step.axes, number)
+                self._memory.meet(step, number)
             case View(op):
                 box = zip(extents_of(op.start), shape_of(op.result.type), strict=True)
                 part = values[op.input][tuple(slice(at, at + extent) for at, extent in box)]
                 values[op.result] = laid_out(part, op.result.type)
+                self._memory.send(op.result, values[op.result])
             case Fetch(op, part):
                 target = self._joined_place(op.result, call)
-                if target is None and part.place == self._groups[part.axes].place:
-                    values[op.result] = values[op.input]
+                own = part.place == self._groups[part.axes].place
+                peer = op.input.owner
+                # This device's is there before it is laid out.
+                source = values[peer.input if own and isinstance(peer, kn.PeerOp) else op.input]
+                if target is None and own:
+                    values[op.result] = source
                 else:
-                    copy, arrives = self._memory.fetch(values[op.input], target)
+                    copy, arrives = self._memory.fetch(source, target, own=own)
                     values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):
                 values[op.result] = self._join(step, call)
@@ -261,7 +266,8 @@ class MeshKernel:
             return None
         type_ = step.op.result.type
         if step.op.result not in call.joined:
-            call.joined[step.op.result] = self._memory.empty_of(type_)
+            place = self._joined_place(step.op.result, call)
+            call.joined[step.op.result] = self._memory.empty_of(type_) if place is None else place
         whole = call.joined[step.op.result]
         if whole is None:
             return None

@@ -10,7 +10,8 @@ import ctypes
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -24,7 +25,7 @@ from mugraph.jit.arguments import ELEMENT_TYPES
 from mugraph.jit.groups import Group
 from mugraph.passes.program.partition.delivered import pieces_to_copy
 from mugraph.passes.program.partition.places import places_of
-from mugraph.passes.program.partition.segments import Delivery, Exchange
+from mugraph.passes.program.partition.segments import Delivery, Exchange, Meeting
 from mugraph.runtime.compile import compile_library
 from mugraph.runtime.execute import DeviceError
 from mugraph.runtime.toolchain import device_architecture
@@ -68,15 +69,15 @@ class PeerMemory(ABC):
         """
 
     @abstractmethod
-    def meet(self, axes: Axes, number: int) -> None:
+    def meet(self, step: Meeting, number: int) -> None:
         """Waits for the others of the group."""
 
     def send(self, value: SSAValue, piece: Any) -> None:
         """Begins to copy what a function made for another device, if it was made for one."""
         return
 
-    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
-        """Begins to copy a tensor of another device, and what waits for the copy."""
+    def fetch(self, value: Any, target: Any, *, own: bool) -> tuple[Any, Callable[[], None]]:
+        """Begins to copy a tensor of another device, or this one's, and what waits for the copy."""
         return value.clone(), lambda: None
 
     def holds(self, tensor: Any) -> bool:
@@ -117,7 +118,7 @@ class SentMemory(PeerMemory):
         distributed.all_to_all_single(received, sent, group=group.process_group)
         return torch.cat([received[member] for member in group.members], step.op.joined_dim)
 
-    def meet(self, axes: Axes, number: int) -> None:
+    def meet(self, step: Meeting, number: int) -> None:
         """Nothing is laid out that could be replaced too soon."""
 
 
@@ -128,8 +129,9 @@ class SharedMemory(PeerMemory):
         self, device: Any, exchanges: Sequence[Exchange | Delivery], groups: Mapping[Axes, Group]
     ) -> None:
         self._device = device
-        # Copies to other devices and from them are side by side.
-        self._beside, self._sending = (_torch().cuda.Stream(device) for _ in range(2))
+        # Copies to other devices and from them are side by side; what meets there takes little room
+        # beside a product, before whose blocks it comes.
+        self._beside, self._sending = (_torch().cuda.Stream(device, priority=-1) for _ in range(2))
         together: dict[Axes, list[Exchange | Delivery]] = {}
         for step in exchanges:
             together.setdefault(step.axes, []).append(step)
@@ -139,7 +141,8 @@ class SharedMemory(PeerMemory):
         }
         self._first: dict[SSAValue, Any] = {}
         self._sent = set[SSAValue]()
-        self._under_way = set[SSAValue]()
+        self._under_way = dict[SSAValue, Any]()
+        self._met_beside = False
         for step in reversed(exchanges):
             places = self._rooms[step.axes].places(step)
             self._first |= places
@@ -152,52 +155,63 @@ class SharedMemory(PeerMemory):
         """The tensors of all members, where they lie; this device's is copied to its place."""
         room = self._rooms[step.axes]
         own = room.own[step]
-        if value.data_ptr() != own.data_ptr():
-            own.copy_(value)
-        room.meet(number)
+        if step.beside and self._met_beside:
+            self._beside.wait_stream(self._sending)
+            self._met_beside = False
+        with self._on(self._beside) if step.beside else nullcontext():
+            if value.data_ptr() != own.data_ptr():
+                own.copy_(value)
+            room.meet(number)
         return room.held[step]
 
     def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
         """What the members wrote here; parts are copied that are not at theirs or on their way."""
         room = self._rooms[step.axes]
-        on_their_way = self._under_way.intersection(step.op.pieces)
-        self._under_way -= on_their_way
+        on_their_way = {p: self._under_way.pop(p) for p in step.op.pieces if p in self._under_way}
+        self._met_beside = False
+        for stream in set(on_their_way.values()):
+            _torch().cuda.current_stream(self._device).wait_stream(stream)
         for value, piece, place in zip(step.op.pieces, pieces, room.pieces(step), strict=True):
             is_sent = value in on_their_way and self._first[value].data_ptr() == place.data_ptr()
             if piece is not None and not is_sent and piece.data_ptr() != place.data_ptr():
                 place.copy_(piece)
-        if on_their_way:
-            _torch().cuda.current_stream(self._device).wait_stream(self._sending)
         room.meet(number)
         return room.own[step]
 
-    def meet(self, axes: Axes, number: int) -> None:
-        """Waits for the others of the group, on the current stream."""
-        self._rooms[axes].meet(number)
+    def meet(self, step: Meeting, number: int) -> None:
+        """Waits for the others of the group, on the current stream or that of copies to them."""
+        with self._on(self._sending) if step.beside else nullcontext():
+            self._rooms[step.axes].meet(number)
+        self._met_beside = step.beside
 
     def send(self, value: SSAValue, piece: Any) -> None:
         """Copies on a stream of its own, behind what the current one has been given."""
         if value not in self._sent:
             return
-        cuda = _torch().cuda
-        self._sending.wait_stream(cuda.current_stream(self._device))
-        with cuda.stream(self._sending):
-            self._first[value].copy_(piece, non_blocking=True)
-        self._under_way.add(value)
+        place = self._first[value]
+        own = any(room.is_own(place) for room in self._rooms.values())
+        self._under_way[value] = self._beside if own else self._sending
+        with self._on(self._under_way[value]):
+            place.copy_(piece, non_blocking=True)
 
-    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
+    def fetch(self, value: Any, target: Any, *, own: bool) -> tuple[Any, Callable[[], None]]:
         """Copies on a stream of its own, behind what the current one has been given."""
         cuda = _torch().cuda
         current = cuda.current_stream(self._device)
         copy = value.new_empty(value.shape) if target is None else target
-        own = any(room.is_own(value) for room in self._rooms.values())
-        beside = self._sending if own else self._beside
-        beside.wait_stream(current)
-        with cuda.stream(beside):
+        with self._on(self._sending if own else self._beside):
             copy.copy_(value, non_blocking=True)
             arrived = cuda.Event()
-            arrived.record(beside)
+            arrived.record()
         return copy, lambda: current.wait_event(arrived)
+
+    @contextmanager
+    def _on(self, stream: Any) -> Generator[None]:
+        """On another stream, behind what the current one has been given."""
+        cuda = _torch().cuda
+        stream.wait_stream(cuda.current_stream(self._device))
+        with cuda.stream(stream):
+            yield
 
     def holds(self, tensor: Any) -> bool:
         """Whether a tensor lies in the memory that devices share."""

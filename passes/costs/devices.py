@@ -149,6 +149,7 @@ def _between(points: Sequence[tuple[int, float]], size: int) -> float:
 __all__ = [
     "COPIED_BYTES",
     "TILE",
+    "WIDE_TILE",
     "Links",
     "PeerLoads",
     "library_microseconds",

@@ -58,16 +58,24 @@ class Late(NamedTuple):
         return all(isinstance(step, kn.AllSliceOp) for step in collectives)
 
 
-def late(module: ModuleOp, *, overlap: bool = False, way: Way | None = None) -> Late:
+def late(
+    module: ModuleOp,
+    *,
+    overlap: bool = False,
+    way: Way | None = None,
+    members: int | None = None,
+) -> Late:
     """A program with its collectives as loads from other devices, partitioned where it is not.
 
-    With ``overlap`` products are computed in parts, where they can be, or overlap in one way.
+    With ``overlap`` products are computed in parts, where they can be, of so many ``members``, or
+    overlap in one way.
     """
     function = only_function(module)
     if not is_per_device(function):
         PartitionPass().apply(make_context(), module)
     if overlap:
-        overlap_collectives(function, target_named("h200"), everywhere=True, way=way)
+        target = target_named("h200")
+        overlap_collectives(function, target, everywhere=True, way=way, members=members)
     use_peers(function, everywhere=True)
     module.verify()
     program = device_program(function)

@@ -99,10 +99,12 @@ WAYS = (Way.PUSHED, None)
 def check_layers(text: str, seed: int) -> tuple[Late, str]:
     """A program with products in parts, and how it was shown to be the same; or what is wrong.
 
-    Sums are exchanged in one of all ways, by the seed.  Raises ``AssertionError``.
+    Sums are exchanged in one of all ways, parts are of one or two members, by the seed.
+    Raises ``AssertionError``.
     """
     before = parse_text(make_context(), text, "layers")
-    one = late(before.clone(), overlap=True, way=WAYS[seed % len(WAYS)])
+    way, members = WAYS[seed % 2], 1 + seed // 2 % 2
+    one = late(before.clone(), overlap=True, way=way, members=members)
     faults = check_order(one.steps, one.returned, one.program.mesh)
     assert not faults, faults[0]
     difference = wrong(one, one.events, seed)

@@ -111,19 +111,24 @@ def layered(layers: int, mesh: Any, *, pushed: bool) -> Case:
     return Case(name, kernel, [(4, 512), (512, 256), (256, 512)], exact)
 
 
-def in_parts(mesh: Any) -> Case:
-    """Products before and behind what lies in parts of rows, and a sum that all devices need."""
+def in_parts(mesh: Any, members: int) -> Case:
+    """Products before and behind what lies in parts of rows, and a sum that all devices need.
+
+    A kernel computes the parts of so many members.
+    """
     count = distributed.get_world_size()
     text = IN_PARTS.format(devices=count, rows=1024 // count)
     module: ModuleOp = parse_text(make_context(), text, "parts")
-    OverlapCollectivesPass(everywhere=True).apply(make_context(), module)
+    overlap = OverlapCollectivesPass(everywhere=True, members=members)
+    overlap.apply(make_context(), module)
     assert any(part_of(op) is not None for op in module.walk())
 
     def exact(x: Any, w: Any, u: Any, d: Any) -> Any:
         return torch.nn.functional.silu(x @ w) @ u @ d
 
     shapes = [(1024, 256 * count), (256 * count, 384), (384, 320 * count), (320 * count, 512)]
-    return Case("in parts", mugraph.compile(module, mesh=mesh), shapes, exact)
+    name = f"in parts of {members}"
+    return Case(name, mugraph.compile(module, mesh=mesh), shapes, exact)
 
 
 def be_late(chance: random.Random) -> None:
@@ -188,7 +193,9 @@ def main() -> None:
         for layers in (1, 2, 3):
             for pushed in (False, True):
                 check(layered(layers, mesh, pushed=pushed), calls)
-        check(in_parts(mesh), calls)
+        count = distributed.get_world_size()
+        for members in (each for each in range(1, count) if count % each == 0):
+            check(in_parts(mesh, members), calls)
     distributed.destroy_process_group()
     print("right", flush=True)
 

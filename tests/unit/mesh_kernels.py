@@ -92,11 +92,12 @@ func.func @layers(%x: tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[], [0
 """
 
 
-def check_overlap() -> None:
-    """Products in parts, which are delivered, fetched and joined."""
+def check_overlap(members: int) -> None:
+    """Products in parts of members, which are delivered, fetched and joined."""
     mesh = device_mesh.init_device_mesh("cpu", (4,))
     module = parse_text(make_context(), OVERLAPPING, "overlap")
-    OverlapCollectivesPass(everywhere=True).apply(make_context(), module)
+    overlap = OverlapCollectivesPass(everywhere=True, members=members)
+    overlap.apply(make_context(), module)
     module.verify()
     operators = [*module.walk()]
     assert any(isinstance(op, kn.CopyOp) for op in operators)
@@ -197,7 +198,8 @@ def main() -> None:
     for element, name in (("f32", "float32"), ("f16", "float16"), ("bf16", "bfloat16")):
         for peers in (False, True):
             check_collectives(element, getattr(torch, name), peers=peers)
-    check_overlap()
+    check_overlap(1)
+    check_overlap(2)
     check_dtensors()
     check_unequal()
     distributed.destroy_process_group()

@@ -23,6 +23,7 @@ from mugraph.passes.program.partition.segments import (
     Meeting,
     Segment,
     Step,
+    View,
     segments_of,
 )
 from mugraph.passes.program.partition.turns import turns_of
@@ -74,9 +75,10 @@ def layers(devices: int) -> str:
     """
 
 
-def overlapping(text: str, way: Way | None = None) -> Late:
+def overlapping(text: str, way: Way | None = None, members: int | None = None) -> Late:
     """A program with its products in parts, or with sums in another way."""
-    return late(parse_text(make_context(), text, "overlap"), overlap=True, way=way)
+    module = parse_text(make_context(), text, "overlap")
+    return late(module, overlap=True, way=way, members=members)
 
 
 def kinds(one: Late, device: int) -> list[str]:
@@ -123,6 +125,60 @@ def test_a_device_begins_with_its_own_part_where_others_are_fetched() -> None:
         fetched = [f"Fetch {place}" for place in (*order[1:], order[0])]
         parts = [f"Segment {place}" for place in order]
         assert kinds(one, device) == ["Meeting", "Exchange", *fetched, *parts, "Join"]
+
+
+def test_a_kernel_computes_the_parts_of_members_that_follow_each_other() -> None:
+    scattered = overlapping(product("reduce-scatter", 4, 32, 48, 16), members=2)
+    gathered = overlapping(product("all-gather", 4, 32, 16, 64), members=2)
+    # The part with the device's own is the last one, or the first one.  No two devices copy from
+    # the same one at a time.
+    for device, parts, fetched in (
+        (0, (2, 0), (1, 3, 2, 0)),
+        (1, (2, 0), (0, 2, 3, 1)),
+        (2, (0, 2), (3, 1, 0, 2)),
+        (3, (0, 2), (2, 0, 1, 3)),
+    ):
+        own, other = (f"Segment {place}" for place in reversed(parts))
+        assert kinds(scattered, device) == ["Meeting", other, own, "Delivery", "Segment"]
+        copies = [f"Fetch {place}" for place in fetched]
+        joined = ["Join", own, "Join", other, "Join"]
+        assert kinds(gathered, device) == ["Meeting", "Exchange", *copies, *joined]
+
+
+def test_each_member_gets_its_range_of_what_a_kernel_computed() -> None:
+    one = overlapping(product("reduce-scatter", 4, 32, 48, 16), members=2)
+    (delivery,) = (step.op for step in one.steps if isinstance(step, Delivery))
+    assert pieces_to_copy(delivery, 1) == {*delivery.pieces}
+    order = turns_of(one.steps, one.program.mesh, 3)
+    sent = [step.op.result for n in order if isinstance(step := one.steps[n], View)]
+    places = [delivery.pieces.index(value) for value in sent if value in delivery.pieces]
+    assert places == [0, 1, 2, 3]
+    order = turns_of(one.steps, one.program.mesh, 2)
+    sent = [step.op.result for n in order if isinstance(step := one.steps[n], View)]
+    places = [delivery.pieces.index(value) for value in sent if value in delivery.pieces]
+    assert places == [1, 0, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("collective", "is_beside"),
+    [("reduce-scatter", [True]), ("all-gather", [True, True]), ("all-reduce", [True])],
+)
+def test_functions_do_not_wait_for_meetings_of_copies(
+    collective: str, is_beside: list[bool]
+) -> None:
+    one = overlapping(product(collective, 2, 24, 48, 48))
+    meetings = [step for step in one.steps if isinstance(step, Exchange | Meeting)]
+    assert [step.beside for step in meetings] == is_beside
+
+
+def test_a_function_that_stores_at_another_device_waits_for_the_meeting() -> None:
+    one = overlapping(product("all-gather", 2, 24, 48, 48), Way.PUSHED)
+    meetings = [step for step in one.steps if isinstance(step, Meeting)]
+    assert [step.beside for step in meetings] == [False]
+    # Parts that are delivered from what was gathered: a device meets before it does so.
+    chained = overlapping(layers(2))
+    exchanges = [step for step in chained.steps if isinstance(step, Exchange)]
+    assert [step.beside for step in exchanges] == [False, True]
 
 
 def residual(devices: int) -> str:
@@ -201,6 +257,7 @@ PROGRAMS = {
         for collective in ("all-reduce", "reduce-scatter", "all-gather")
         for devices in (2, 3)
     },
+    "reduce-scatter, 4 devices": product("reduce-scatter", 4, 16, 16, 8),
     **{f"layers, {devices} devices": layers(devices) for devices in (2, 4)},
 }
 
@@ -216,11 +273,19 @@ def test_late_memory_changes_nothing(name: str, way: Way | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["reduce-scatter, 2 devices", *(["layers, 4 devices"] if THOROUGH else [])]
+    ("name", "members"),
+    [
+        ("reduce-scatter, 2 devices", 1),
+        ("all-gather, 2 devices", 1),
+        ("reduce-scatter, 4 devices", 2),
+        *([("layers, 4 devices", 2)] if THOROUGH else []),
+    ],
 )
-def test_mutants_are_reported_or_harmless(name: str) -> None:
-    one = overlapping(PROGRAMS[name])
-    reported, harmless = check_mutants(one, most=80)
+def test_mutants_are_reported_or_harmless(name: str, members: int) -> None:
+    one = overlapping(PROGRAMS[name], members=members)
+    assert check_order(one.steps, one.returned, one.program.mesh) == []
+    assert wrong(one, one.events, 0) is None
+    reported, harmless = check_mutants(one, most=80 if THOROUGH else 30)
     assert reported > harmless > 0
 
 
@@ -313,7 +378,7 @@ def test_products_overlap_as_takes_the_least_time() -> None:
         assert overlaps("all-reduce", devices, rows, depth, 8192) == way
 
 
-@pytest.mark.parametrize("number", range(inputs(4, 200)))
+@pytest.mark.parametrize("number", range(inputs(8, 200)))
 def test_random_layers_are_the_same_in_parts(number: int) -> None:
     one, _ = check_layers(draw_layers(3, number), number)
     check_mutants(one, MUTANTS, seeds=1)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from math import inf
 from typing import NamedTuple
 
 from xdsl.context import Context
@@ -55,17 +54,28 @@ class Plan(NamedTuple):
 
 
 def overlap_collectives(
-    function: FuncOp, target: Target, *, everywhere: bool = False, way: Way | None = None
+    function: FuncOp,
+    target: Target,
+    *,
+    everywhere: bool = False,
+    way: Way | None = None,
+    members: int | None = None,
 ) -> None:
     """Overlaps products with the sums over devices behind them, and the gathers before them.
 
     It is done where it takes less time than the collective by itself, or ``everywhere`` that it can
-    be; with ``way`` in that way alone.
+    be; with ``way`` in that way alone, with ``members`` in parts of so many members.
     """
     for op in list(function.walk()):
         if not isinstance(op, kn.CollectiveOp) or op.devices == 1:
             continue
-        plans = (*_in_parts(op, target, everywhere=everywhere), *_pushed(op, target))
+        sizes = [size for size in range(1, op.devices) if op.devices % size == 0]
+        plans = [
+            plan
+            for size in (sizes if members not in sizes else [members])
+            for plan in _in_parts(op, target, size)
+        ]
+        plans += _pushed(op, target)
         plans = [plan for plan in plans if way is None or plan.way is way]
         if everywhere and plans:
             plans[0].write()
@@ -81,14 +91,17 @@ def _pushed(op: kn.CollectiveOp, target: Target) -> Iterator[Plan]:
         yield Plan(Way.PUSHED, time_pushed(op, target), lambda: push(op))
 
 
-def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Iterator[Plan]:
-    """A sum or a gather whose parts are exchanged while others are computed."""
+def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Plan]:
+    """A sum or a gather whose parts are exchanged while others are computed.
+
+    A kernel computes the parts of so many ``members``.
+    """
     match op:
         case kn.AllGatherOp():
             users = users_of(op.result, op.joined_dim, op.devices)
             if users is not None:
-                time = time_fetched(op.result, op.devices, users, target)
-                fetched = partial(fetch, op, op.input, op.joined_dim, users)
+                time = time_fetched(op.result, op.devices, users, members, target)
+                fetched = partial(fetch, op, op.input, op.joined_dim, users, members)
                 yield Plan(Way.PARTS, time, fetched)
             return
         case kn.ReduceScatterOp():
@@ -101,19 +114,18 @@ def _in_parts(op: kn.CollectiveOp, target: Target, *, everywhere: bool) -> Itera
     dim, chain = next((each for each in makers if each[1] is not None), (0, None))
     if chain is None:
         return
-    time = time_delivered(op.input, op.devices, chain, target)
-    given = partial(deliver, op, dim, chain)
+    time = time_delivered(op.input, op.devices, chain, members, target)
+    given = partial(deliver, op, dim, chain, members)
     if op.cut_dim is not None:
         yield Plan(Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [given()]))
         return
     # What stands behind a sum that all devices need may begin with this one's part.
     users = users_of(op.result, dim, op.devices)
-    joined = time_fetched(op.result, op.devices, None, target)
-    begun = inf if users is None else time_fetched(op.result, op.devices, users, target)
-    if not everywhere and begun >= joined:
-        users = None
-    fetched = joined if users is None else begun
-    yield Plan(Way.PARTS, time + fetched, lambda: fetch(op, given(), dim, users))
+    if users is not None:
+        begun = time_fetched(op.result, op.devices, users, members, target)
+        yield Plan(Way.PARTS, time + begun, lambda: fetch(op, given(), dim, users, members))
+    joined = time_fetched(op.result, op.devices, None, members, target)
+    yield Plan(Way.PARTS, time + joined, lambda: fetch(op, given(), dim, None, members))
 
 
 @dataclass(frozen=True)
@@ -127,14 +139,17 @@ class OverlapCollectivesPass(ModulePass):
     takes one meeting and more bytes, and each adds up all of it.
 
     Behind what is gathered a device begins with the part that it has, and copies those of the
-    others meanwhile.  Operators are cut by their indices (``mugraph_dialects/device_cuts.py``):
-    those from the first product before a sum, or up to what stands behind the first products.
-    Parts must be ranges of memory.
+    others meanwhile.  Where the part of one member has too few tiles for all multiprocessors, a
+    kernel computes the parts of several members that follow each other.
+
+    Operators are cut by their indices (``mugraph_dialects/device_cuts.py``): those from the first
+    product before a sum, or up to what stands behind the first products.  Parts must be ranges of
+    memory.
 
     It is done where it takes less time than the collective: by how much longer the products take in
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
     ``everywhere`` it is done wherever it can be, with ``way`` (``parts`` or ``pushed``) in that
-    one alone.
+    one alone, with ``members`` in parts of so many members where these are a part of all.
 
     Before::
 
@@ -143,10 +158,10 @@ class OverlapCollectivesPass(ModulePass):
 
     After, on two devices::
 
-        %x0 = kn.slice %x from [0, 0] {mugraph.part = array<i64: 0, 0>} : ...
-        %y0 = kn.matmul %x0, %w {mugraph.part = array<i64: 0, 0>} : ...
-        %x1 = kn.slice %x from [4, 0] {mugraph.part = array<i64: 1, 0>} : ...
-        %y1 = kn.matmul %x1, %w {mugraph.part = array<i64: 1, 0>} : ...
+        %x0 = kn.slice %x from [0, 0] {mugraph.part = array<i64: 0, 1, 0>} : ...
+        %y0 = kn.matmul %x0, %w {mugraph.part = array<i64: 0, 1, 0>} : ...
+        %x1 = kn.slice %x from [4, 0] {mugraph.part = array<i64: 1, 1, 0>} : ...
+        %y1 = kn.matmul %x1, %w {mugraph.part = array<i64: 1, 1, 0>} : ...
         %y = kn.concat %y0, %y1 dim 0 : ...
         %d = kn.all_to_all %y axes [0] split 0 concat 0 delivered : ...
         %d0 = kn.slice %d from [0, 0] : tensor<8x4xf16> -> tensor<4x4xf16>
@@ -158,6 +173,7 @@ class OverlapCollectivesPass(ModulePass):
     arch: str = DEFAULT_TARGET
     everywhere: bool = False
     way: str | None = None
+    members: int | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function that is the program of each device."""
@@ -172,4 +188,5 @@ class OverlapCollectivesPass(ModulePass):
                     target_named(self.arch),
                     everywhere=self.everywhere,
                     way=way,
+                    members=self.members,
                 )

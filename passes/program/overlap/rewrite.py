@@ -18,12 +18,25 @@ Parts = dict[SSAValue, list[SSAValue]]
 """Values as their parts, by the places of the members that these are of."""
 
 
-def deliver(op: kn.CollectiveOp, dim: int, chain: Chain) -> SSAValue:
+def deliver(op: kn.CollectiveOp, dim: int, chain: Chain, members: int) -> SSAValue:
     """Lets what a sum over devices is of be computed in parts, each in the memory of its device.
 
-    Returns the part of the sum that a device adds up.
+    A kernel computes the parts of so many ``members``.  Returns the part of the sum that a device
+    adds up.
     """
-    _write_parts(op, chain, {})
+    _write_parts(op, chain, {}, members)
+    made = op.input.owner
+    if members > 1:
+        assert isinstance(made, kn.ConcatOp)
+        ranges: list[kn.SliceOp] = []
+        for place in range(op.devices):
+            number, inner = divmod(place, members)
+            ranges.append(_slice(made.inputs[number], dim, inner, members))
+            set_part(ranges[-1], Part(place, op.grid_axes, members))
+        joined = kn.ConcatOp([each.result for each in ranges], dim, op.input.type)
+        _insert([*ranges, joined], op)
+        op.operands[0] = joined.result
+        Rewriter.erase_op(made)
     return _added(op, _delivered(op, op.input, dim), dim)
 
 
@@ -70,20 +83,29 @@ def _added(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
     return total
 
 
-def fetch(op: kn.CollectiveOp, part: SSAValue, dim: int, chain: Chain | None) -> None:
+def fetch(op: kn.CollectiveOp, own: SSAValue, dim: int, chain: Chain | None, members: int) -> None:
     """Lets what is computed of the result be computed in parts, as these arrive from the others.
 
-    ``part`` is this device's.  Without a chain they are put together.
+    ``own`` is this device's part.  A kernel takes the parts of so many ``members``.  Without a
+    chain they are put together.
     """
     axes = op.grid_axes
-    peers = [kn.PeerOp(part, axes, place) for place in range(op.devices)]
+    peers = [kn.PeerOp(own, axes, place) for place in range(op.devices)]
     copies = [kn.CopyOp(peer.result, peer.result.type) for peer in peers]
     for place, copy in enumerate(copies):
-        set_part(copy, Part(place, axes))
+        set_part(copy, Part(place, axes, members))
     parts: list[SSAValue] = [copy.result for copy in copies]
     _insert([*peers, *copies], op)
+    if members > 1 and chain is not None:
+        together = _part_type(op.result.type, dim, op.devices // members)
+        starts = range(0, op.devices, members)
+        joins = [kn.ConcatOp(parts[at : at + members], dim, together) for at in starts]
+        for at, join in zip(starts, joins, strict=True):
+            set_part(join, Part(at, axes, members))
+        _insert(joins, op)
+        parts = [join.result for join in joins]
     if chain is not None:
-        _write_parts(op, chain, {op.result: parts})
+        _write_parts(op, chain, {op.result: parts}, members)
     # What takes the result whole has its parts joined.
     whole = [kn.ConcatOp(parts, dim, op.result.type)] if op.result.first_use else []
     Rewriter.replace_op(op, whole, [each.result for each in whole] or [None])
@@ -98,27 +120,28 @@ def _insert(operators: Sequence[Operation], op: Operation) -> None:
         block.insert_op_before(each, op)
 
 
-def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
+def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) -> None:
     """Writes operators in parts, and puts together what others take whole."""
+    count = op.devices // members
+    places = [Part(number * members, op.grid_axes, members) for number in range(count)]
     for each, cut in chain.cuts.items():
-        for place in range(op.devices):
-            part = Part(place, op.grid_axes)
+        for part in places:
             operands = list(each.operands)
             for number, dim in enumerate(cut.operands):
                 value = operands[number]
                 if dim is None:
                     continue
-                if value not in parts and (joined := _joined_parts(value, dim, op.devices)):
+                if value not in parts and (joined := _joined_parts(value, dim, places)):
                     parts[value] = joined
                 if value not in parts:
-                    slices = [_slice(value, dim, p, op.devices) for p in range(op.devices)]
-                    for p, piece in enumerate(slices):
-                        set_part(piece, Part(p, op.grid_axes))
+                    slices = [_slice(value, dim, p.number, count) for p in places]
+                    for p, piece in zip(places, slices, strict=True):
+                        set_part(piece, p)
                     _insert(slices, each)
                     parts[value] = [piece.result for piece in slices]
-                operands[number] = parts[value][place]
+                operands[number] = parts[value][part.number]
             results = zip(each.results, cut.results, strict=True)
-            types = [_part_type(result.type, dim, op.devices) for result, dim in results]
+            types = [_part_type(result.type, dim, count) for result, dim in results]
             new = type(each).create(
                 operands=operands,
                 result_types=types,
@@ -147,30 +170,27 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts) -> None:
             Rewriter.erase_op(each)
 
 
-def _joined_parts(value: SSAValue, dim: int, devices: int) -> list[SSAValue]:
-    """The parts that a value was put together from, if they are those of the devices; or none."""
+def _joined_parts(value: SSAValue, dim: int, places: Sequence[Part]) -> list[SSAValue]:
+    """The parts that a value was put together from, if they are those of the places; or none."""
     made = value.owner
     if not isinstance(made, kn.ConcatOp) or made.joined_dim != dim:
         return []
     parts = list(made.inputs)
-    return parts if [_place_of(part) for part in parts] == list(range(devices)) else []
+    owners = [part.owner for part in parts]
+    found = [part_of(owner) if isinstance(owner, Operation) else None for owner in owners]
+    return parts if found == [*places] else []
 
 
-def _place_of(value: SSAValue) -> int | None:
-    part = part_of(value.owner) if isinstance(value.owner, Operation) else None
-    return None if part is None else part.place
-
-
-def _part_type(type_: Attribute, dim: int | None, devices: int) -> Attribute:
+def _part_type(type_: Attribute, dim: int | None, count: int) -> Attribute:
     shape = list(shape_of(type_))
     if dim is not None:
-        shape[dim] //= devices
+        shape[dim] //= count
     return TensorType(element_type_of(type_), shape)
 
 
-def _slice(value: SSAValue, dim: int, place: int, devices: int) -> kn.SliceOp:
-    """The part of a place of a tensor."""
-    type_ = _part_type(value.type, dim, devices)
+def _slice(value: SSAValue, dim: int, number: int, count: int) -> kn.SliceOp:
+    """One of so many equal parts of a tensor."""
+    type_ = _part_type(value.type, dim, count)
     size = shape_of(type_)[dim]
-    start = [place * size if d == dim else 0 for d in range(len(shape_of(type_)))]
+    start = [number * size if d == dim else 0 for d in range(len(shape_of(type_)))]
     return kn.SliceOp(value, start, type_)

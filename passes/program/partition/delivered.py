@@ -13,9 +13,14 @@ def is_delivered(value: SSAValue) -> bool:
 
 
 def pieces_to_copy(op: kn.AllToAllOp, place: int) -> set[SSAValue]:
-    """What the member at a place delivers by copies: no kernel of its own stores it at the other.
+    """What the member at a place delivers by copies: no kernel of its own stores it there.
 
-    ``kn.copy`` says of a part that the kernel that makes it stores it where it belongs.
+    ``kn.copy`` says of a part that the kernel that makes it stores it where it belongs.  Ranges of
+    what a kernel makes for several members are copied, also to this one.
     """
-    pieces = enumerate(op.pieces)
-    return {p for to, p in pieces if to != place and not isinstance(p.owner, kn.CopyOp)}
+    return {
+        piece
+        for to, piece in enumerate(op.pieces)
+        if isinstance(piece.owner, kn.SliceOp)
+        or (to != place and not isinstance(piece.owner, kn.CopyOp))
+    }

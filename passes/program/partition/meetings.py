@@ -7,11 +7,13 @@ before the next call replaces it; a device knows that of another one when it has
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
+from mugraph.dialects.sharding import part_of
 from mugraph.passes.program.partition.delivered import is_delivered
 from mugraph.passes.program.partition.segments import (
     Delivery,
@@ -23,6 +25,8 @@ from mugraph.passes.program.partition.segments import (
     Step,
     View,
 )
+
+_MEETS = (Exchange, Delivery, Meeting)
 
 
 class Use(NamedTuple):
@@ -41,7 +45,7 @@ def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchang
     uses: dict[Exchange | Delivery, Use] = {}
     for number, step in enumerate(steps):
         if isinstance(step, Exchange | Delivery):
-            made = {step.value} if isinstance(step, Exchange) else {*step.op.pieces}
+            made = _laid_out(step)
             makers = [n for n in range(number) if not made.isdisjoint(gives(steps[n]))]
             far = far_values_of(step)
             fetches = [each for each in steps if isinstance(each, Fetch) and each.op.input in far]
@@ -61,16 +65,81 @@ def with_meetings(steps: Sequence[Step], returned: Sequence[SSAValue]) -> list[S
         uses = uses_of(found, returned)
         open_ones = [step for step, use in uses.items() if not _is_guarded(found, step, use)]
         if not open_ones:
-            return found
+            return _beside(found, returned)
         # A meeting before the first of them may be before others, too.
         first = min(open_ones, key=lambda step: uses[step].laid_out)
         found.insert(uses[first].laid_out, Meeting(first.axes))
 
 
+def _beside(steps: Sequence[Step], returned: Sequence[SSAValue]) -> list[Step]:
+    """The steps; no function waits for a meeting that is for copies between devices alone."""
+    found = [
+        step._replace(beside=True)
+        if isinstance(step, Exchange) and _is_fetched(steps, number, step)
+        else step
+        for number, step in enumerate(steps)
+    ]
+    for number, step in enumerate(found):
+        behind = next((each for each in found[number + 1 :] if isinstance(each, _MEETS)), None)
+        if isinstance(step, Meeting) and behind is not None and _is_copied(found, behind):
+            trial = [*found[:number], step._replace(beside=True), *found[number + 1 :]]
+            if all(_is_guarded(trial, *use) for use in uses_of(trial, returned).items()):
+                found = trial
+    return found
+
+
+def _is_fetched(steps: Sequence[Step], number: int, exchange: Exchange) -> bool:
+    """Whether a device copies what others laid out, and does nothing for others until it has one.
+
+    So it has met them before anything that it does for them.
+    """
+    uses = [use.operation for op in exchange.peers for use in op.result.uses]
+    behind = steps[number + 1 :]
+    block = list(takewhile(lambda each: not isinstance(each, (*_MEETS, kn.CollectiveOp)), behind))
+    copies = {step.op for step in block if isinstance(step, Fetch)}
+    fetched = {op.result for op in copies}
+    taken = any(not fetched.isdisjoint(takes(step)) for step in block)
+    laid = [_laid_out(step) for step in steps if isinstance(step, Exchange | Delivery)]
+    return (
+        bool(uses)
+        and copies.issuperset(uses)
+        and (taken or len(block) == len(behind))
+        and set[SSAValue]()
+        .union(*laid)
+        .isdisjoint(value for step in block for value in gives(step))
+    )
+
+
+def _laid_out(step: Exchange | Delivery) -> set[SSAValue]:
+    """What functions make that others read, whole or in ranges for one member each."""
+    if isinstance(step, Exchange):
+        return {step.value}
+    pieces = step.op.pieces
+    ranges = [piece.owner for piece in pieces if isinstance(piece.owner, kn.SliceOp)]
+    return {*pieces, *(each.input for each in ranges if part_of(each) is not None)}
+
+
+def _is_copied(steps: Sequence[Step], step: Step) -> bool:
+    """Whether copies beside the functions lay out all that other devices read of an exchange."""
+    given = {value for each in steps for value in gives(each)}
+    match step:
+        case Exchange(value):
+            return step.beside and value not in given
+        case Delivery(op):
+            return all(
+                piece in given and piece.has_one_use() and not isinstance(piece.owner, kn.CopyOp)
+                for piece in op.pieces
+            )
+        case _:
+            return False
+
+
 def _is_guarded(steps: Sequence[Step], exchange: Exchange | Delivery, use: Use) -> bool:
     """Whether all who read it are met after they did, and before the next call lays it out."""
+    copied = _is_copied(steps, exchange)
     return any(
-        isinstance(step, Exchange | Delivery | Meeting)
+        isinstance(step, _MEETS)
+        and (copied or not isinstance(step, Meeting) or not step.beside)
         and set(step.axes) >= set(exchange.axes)
         and (number > use.last_read or number < use.laid_out)
         for number, step in enumerate(steps)
@@ -78,8 +147,14 @@ def _is_guarded(steps: Sequence[Step], exchange: Exchange | Delivery, use: Use) 
 
 
 def gives(step: Step) -> tuple[SSAValue, ...]:
-    """What a function of one device makes."""
-    return step.gives if isinstance(step, Segment) else ()
+    """What a function of one device makes, and ranges of it that are for one member each."""
+    match step:
+        case Segment():
+            return step.gives
+        case View(op) if part_of(op) is not None:
+            return (op.result,)
+        case _:
+            return ()
 
 
 def takes(step: Step) -> tuple[SSAValue, ...]:

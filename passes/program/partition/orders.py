@@ -89,7 +89,8 @@ def events_of(
 ) -> list[Event]:
     """What a device does in a call: tensors of exchanges are numbered in the order of steps.
 
-    A copy that goes on beside other steps reads as it begins and as something takes it.
+    A copy that goes on beside other steps reads as it begins and as something takes it.  What such
+    copies wait for is awaited before the first of them.
     """
     exchanges = [step for step in steps if isinstance(step, Exchange | Delivery)]
     given = {value for step in steps for value in gives(step)}
@@ -97,6 +98,8 @@ def events_of(
     made = _writes(exchanges, mesh, device)
     under_way: dict[SSAValue, Fetch] = {}
     events: list[Event] = []
+    beside: list[Event] = []
+    """What copies to other devices wait for."""
     for number in turns_of(steps, mesh, device):
         step = steps[number]
         for value in takes(step):
@@ -109,8 +112,14 @@ def events_of(
             under_way[step.op.result] = step
         if not isinstance(step, Exchange | Delivery | Meeting):
             events.append(Run(number))
-        events += [write for value in gives(step) for write in made.get(value, ())]
+        for write in (write for value in gives(step) for write in made.get(value, ())):
+            if write.owner != device:
+                events += beside
+                beside = []
+            events.append(write)
         if isinstance(step, Exchange | Delivery):
+            events += beside
+            beside = []
             # What no function made is copied to where it is read.
             tensor = exchanges.index(step)
             values = (step.value,) if isinstance(step, Exchange) else step.op.pieces
@@ -120,9 +129,11 @@ def events_of(
             events += [write for write in late if write.tensor == tensor]
         if isinstance(step, Exchange | Delivery | Meeting):
             others = [d for d in _group(mesh, step.axes, device) if d != device]
-            events.append(Count(step.axes))
+            events += [*beside, Count(step.axes)]
             events += [Raise(step.axes, other, device) for other in others]
-            events += [Await(step.axes, other) for other in others]
+            awaits: list[Event] = [Await(step.axes, other) for other in others]
+            beside = awaits if isinstance(step, Meeting) and step.beside else []
+            events += [] if beside else awaits
     events += dict.fromkeys(read for value in returned for read in far.get(value, ()))
     return events
 

@@ -43,12 +43,16 @@ class Exchange(NamedTuple):
     value: SSAValue
     axes: Axes
     peers: tuple[kn.PeerOp, ...]
+    beside: bool = False
+    """Whether copies from other devices wait for it alone, and functions go on."""
 
 
 class Meeting(NamedTuple):
     """The devices of a group wait until all of them have done what stands before."""
 
     axes: Axes
+    beside: bool = False
+    """Whether copies to other devices wait for it alone, and functions go on."""
 
 
 class Delivery(NamedTuple):
@@ -119,8 +123,13 @@ def _next(
     parts = dict.fromkeys(part_of(op) for op in left)
     number = sum(isinstance(each, Segment) for each in found)
     moved = [op for op in left if _is_moved(op) and known.issuperset(op.operands)]
+    meeting = [
+        op for op in left if isinstance(op, kn.CollectiveOp) and known.issuperset(op.operands)
+    ]
+    # What is copied, or added up to be copied, goes on while parts are computed.
+    begins = bool(moved) or any(map(_is_between_parts, meeting))
     for part in (None, *(part for part in parts if part is not None)):
-        if part is not None and moved:
+        if part is not None and begins:
             break
         ready = _ready([op for op in left if part_of(op) == part], known)
         beside = _wanted(ready, left) if part is None else ready
@@ -130,10 +139,13 @@ def _next(
             return local, [_segment(function, number, local, later)]
     if moved:
         return moved, [step for op in moved for step in _moves(op)]
-    meeting = [
-        op for op in left if isinstance(op, kn.CollectiveOp) and known.issuperset(op.operands)
-    ]
     return meeting, _exchanges(meeting)
+
+
+def _is_between_parts(op: kn.CollectiveOp) -> bool:
+    """Whether parts were delivered, or another device's is copied beside what this one computes."""
+    users = [use.operation for use in op.result.uses]
+    return is_delivered(op.result) or (isinstance(op, kn.PeerOp) and all(map(_is_moved, users)))
 
 
 def _wanted(ready: Sequence[Operation], left: Sequence[Operation]) -> list[Operation]:

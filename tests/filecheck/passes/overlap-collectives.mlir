@@ -9,10 +9,10 @@
 
 // Before a sum each member's part is computed by itself, and delivered; the member adds parts up in the order of places.
 // CHECK-LABEL: func.func @f
-// CHECK: [[X0:%.*]] = kn.slice %x from [0, 0] {mugraph.part = array<i64: 0, 0>} : tensor<8x16xf16> -> tensor<4x16xf16>
-// CHECK: [[X1:%.*]] = kn.slice %x from [4, 0] {mugraph.part = array<i64: 1, 0>} : tensor<8x16xf16> -> tensor<4x16xf16>
-// CHECK: [[Y0:%.*]] = kn.matmul [[X0]], %w {mugraph.part = array<i64: 0, 0>}
-// CHECK: [[Y1:%.*]] = kn.matmul [[X1]], %w {mugraph.part = array<i64: 1, 0>}
+// CHECK: [[X0:%.*]] = kn.slice %x from [0, 0] {mugraph.part = array<i64: 0, 1, 0>} : tensor<8x16xf16> -> tensor<4x16xf16>
+// CHECK: [[X1:%.*]] = kn.slice %x from [4, 0] {mugraph.part = array<i64: 1, 1, 0>} : tensor<8x16xf16> -> tensor<4x16xf16>
+// CHECK: [[Y0:%.*]] = kn.matmul [[X0]], %w {mugraph.part = array<i64: 0, 1, 0>}
+// CHECK: [[Y1:%.*]] = kn.matmul [[X1]], %w {mugraph.part = array<i64: 1, 1, 0>}
 // CHECK: [[Y:%.*]] = kn.concat [[Y0]], [[Y1]] dim 0
 // CHECK: [[D:%.*]] = kn.all_to_all [[Y]] axes [0] split 0 concat 0 delivered
 // CHECK: [[D0:%.*]] = kn.slice [[D]] from [0, 0]
@@ -23,14 +23,14 @@
 // Behind a gather the product of a part waits for that part alone; so does what stands behind the product.
 // CHECK: [[P0:%.*]] = kn.peer [[N]] axes [0] place 0
 // CHECK: [[P1:%.*]] = kn.peer [[N]] axes [0] place 1
-// CHECK: [[C0:%.*]] = kn.copy [[P0]] {mugraph.part = array<i64: 0, 0>}
-// CHECK: [[C1:%.*]] = kn.copy [[P1]] {mugraph.part = array<i64: 1, 0>}
-// CHECK: [[A0:%.*]] = kn.matmul [[C0]], %u {mugraph.part = array<i64: 0, 0>}
-// CHECK: [[A1:%.*]] = kn.matmul [[C1]], %u {mugraph.part = array<i64: 1, 0>}
-// CHECK: [[B0:%.*]] = kn.silu [[A0]] {mugraph.part = array<i64: 0, 0>}
-// CHECK: [[B1:%.*]] = kn.silu [[A1]] {mugraph.part = array<i64: 1, 0>}
-// CHECK: [[H0:%.*]] = kn.matmul [[B0]], %d {mugraph.part = array<i64: 0, 0>}
-// CHECK: [[H1:%.*]] = kn.matmul [[B1]], %d {mugraph.part = array<i64: 1, 0>}
+// CHECK: [[C0:%.*]] = kn.copy [[P0]] {mugraph.part = array<i64: 0, 1, 0>}
+// CHECK: [[C1:%.*]] = kn.copy [[P1]] {mugraph.part = array<i64: 1, 1, 0>}
+// CHECK: [[A0:%.*]] = kn.matmul [[C0]], %u {mugraph.part = array<i64: 0, 1, 0>}
+// CHECK: [[A1:%.*]] = kn.matmul [[C1]], %u {mugraph.part = array<i64: 1, 1, 0>}
+// CHECK: [[B0:%.*]] = kn.silu [[A0]] {mugraph.part = array<i64: 0, 1, 0>}
+// CHECK: [[B1:%.*]] = kn.silu [[A1]] {mugraph.part = array<i64: 1, 1, 0>}
+// CHECK: [[H0:%.*]] = kn.matmul [[B0]], %d {mugraph.part = array<i64: 0, 1, 0>}
+// CHECK: [[H1:%.*]] = kn.matmul [[B1]], %d {mugraph.part = array<i64: 1, 1, 0>}
 
 // A sum that all devices need is gathered from those that made its parts.
 // CHECK: kn.concat [[H0]], [[H1]] dim 0

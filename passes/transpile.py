@@ -26,6 +26,7 @@ from mugraph.passes.program.pad_rows import PadRowsPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.program.read_windows import ReadWindowsPass
+from mugraph.passes.program.run_behind import RunBehindPass
 from mugraph.passes.program.store_rows import StoreRowsPass
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
@@ -105,6 +106,7 @@ def transpile_pipeline(
         JoinLaunchesPass(arch),
         PersistProgramPass(arch, everywhere=False),
         StoreRowsPass(),
+        RunBehindPass(arch),
         SpreadBlocksPass(arch),
         PackBlocksPass(arch),
     )

@@ -105,7 +105,8 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
         require_kernels(bucket)
     launched = [op for bucket in buckets for op in bucket.walk() if isinstance(op, sched.LaunchOp)]
     kernels = [launch.resolve() for launch in launched]
-    has_channels = any(map(map_parameters, kernels))
+    in_clusters = any(launch.runs_behind for launch in launched)
+    has_channels = in_clusters or any(map(map_parameters, kernels))
     has_custom_operators = any(
         isinstance(op, sched.CustomOp) for one in kernels for op in one.walk()
     )
@@ -149,7 +150,9 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
                 continue
             parts = [print_once(op.resolve(), part_names, "part") for op in of_kernels]
             joined_names[symbols] = names.fresh(f"{symbols[0]}_joined")
-            print_joined_kernel(of_kernels, parts, joined_names[symbols], writer)
+            print_joined_kernel(
+                of_kernels, parts, joined_names[symbols], writer, swizzles_addresses=swizzles
+            )
         for program in persistent_programs(bucket.body.block.ops):
             for kernel in program.kernels:
                 print_once(kernel, task_names, "task")

@@ -398,23 +398,29 @@ def print_part(op: Operation, name: str, printer: HostPrinter) -> None:
 
 def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
     """Prints one launch of several kernels."""
+    alone = [launch for launch in launches if not launch.runs_behind]
     kernels = [launch.resolve() for launch in launches]
     printer.writer.line(f"// OP type: {launches[0].name}, {len(launches)} in one")
     pointers = declare_arguments(launches, printer)
+    smem = max(kernel.smem_bytes or 0 for kernel in kernels)
+    if launches[-1].runs_behind:
+        smem = sched.smem_of(*launches)
     print_launch(
         printer,
         printer.joined_names[symbols_of(launches)],
-        [sum(math.prod(kernel.grid_dim) for kernel in kernels)],
+        [sum(launch.task_count() for launch in alone)],
         [max(kernel.threads for kernel in kernels), 1, 1],
-        max(kernel.smem_bytes or 0 for kernel in kernels),
+        smem,
         pointers,
         overlaps=kernels[0].waits_for_grids(),
     )
 
 
 def symbols_of(launches: Sequence[sched.LaunchOp]) -> tuple[str, ...]:
-    """The names of the kernels that launches are of."""
-    return tuple(launch.kernel.root_reference.data for launch in launches)
+    """The names of the kernels that launches are of, and how those of one launch run."""
+    names = [launch.kernel.root_reference.data for launch in launches]
+    sizes = [launch.cluster.value.data for launch in launches if launch.cluster is not None]
+    return (*names, *(f"in clusters of {size}" for size in sizes))
 
 
 EXECUTE = "_execute_mugraph"

@@ -68,7 +68,12 @@ def parameters_of(kernel: sched.KernelOp, names: Names, *, is_task: bool = False
 
 
 def print_joined_kernel(
-    launches: Sequence[sched.LaunchOp], parts: Sequence[str], name: str, writer: Writer
+    launches: Sequence[sched.LaunchOp],
+    parts: Sequence[str],
+    name: str,
+    writer: Writer,
+    *,
+    swizzles_addresses: bool = False,
 ) -> None:
     """Prints a kernel whose blocks run those of several, which are printed as functions.
 
@@ -80,15 +85,26 @@ def print_joined_kernel(
     all_names = Names()
     names_of = [all_names.beside() for _ in kernels]
     lists = [parameters_of(kernel, names) for kernel, names in zip(kernels, names_of, strict=True)]
+    given = [
+        [names.of(argument) for argument in kernel.body.block.args]
+        for kernel, names in zip(kernels, names_of, strict=True)
+    ]
     resident = launches[0].resident
     bounds = [threads, *([] if resident is None else [resident.value.data])]
-    open_kernel(writer, name, [each for one in lists for each in one], bounds, None)
+    behind = launches[-1]
+    cluster = [behind.cluster_size, 1, 1] if behind.runs_behind else None
+    open_kernel(writer, name, [each for one in lists for each in one], bounds, cluster)
+    if behind.runs_behind:
+        print_shared_memory(writer, swizzles_addresses=swizzles_addresses)
+        print_cluster(launches, parts, given, writer)
+        writer.close()
+        writer.line()
+        return
     first = 0
-    for kernel, part, names in zip(kernels, parts, names_of, strict=True):
+    for kernel, part, arguments in zip(kernels, parts, given, strict=True):
         blocks = math.prod(kernel.grid_dim)
         columns, rows, _ = kernel.grid_dim
         block = f"blockIdx.x - {first}" if first else "blockIdx.x"
-        arguments = [names.of(argument) for argument in kernel.body.block.args]
         writer.open(f"if (blockIdx.x < {first + blocks}) {{")
         if kernel.threads < threads:
             writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")
@@ -98,6 +114,40 @@ def print_joined_kernel(
         first += blocks
     writer.close()
     writer.line()
+
+
+def print_cluster(
+    launches: Sequence[sched.LaunchOp],
+    parts: Sequence[str],
+    given: Sequence[Sequence[str]],
+    writer: Writer,
+) -> None:
+    """Prints what blocks of clusters do of a kernel and of the one behind it.
+
+    What goes from one to the other lies in shared memory of the first block of each cluster.
+    """
+    front, behind = launches
+    size, clusters = behind.cluster_size, sched.clusters_of(front, behind)
+    writes, reads = list(given[0]), list(given[1])
+    writer.line(f"unsigned const cluster = blockIdx.x / {size}, rank = blockIdx.x % {size};")
+    for part in sched.cluster_parts(front, behind):
+        element = stored_type(behind.arguments[part.input])
+        own = f"reinterpret_cast<{element}*>(smem + {part.offset})"
+        writes[part.output] = f"mugraph::in_block({own}, 0) - cluster * {part.elements}"
+        reads[part.input] = f"{own} - cluster * {part.elements}"
+
+    def call(launch: sched.LaunchOp, function: str, block: str, arguments: Sequence[str]) -> None:
+        columns, rows, _ = launch.resolve().grid_dim
+        place = f"tb::block_at<1>({block}, {columns}, {rows})"
+        writer.line(f"{function}({', '.join([place, *arguments])});")
+
+    writer.line("mugraph::cluster_start();  // the first block runs")
+    call(front, parts[0], f"cluster + rank * {clusters}", writes)
+    writer.line("mugraph::cluster_barrier();  // all parts are there")
+    writer.line("if (rank != 0) return;")
+    if behind.resolve().threads < front.resolve().threads:
+        writer.line(f"if (threadIdx.x >= {behind.resolve().threads}) return;")
+    call(behind, parts[1], "cluster", reads)
 
 
 def print_kernel(

@@ -32,6 +32,7 @@ from mugraph.dialects.sched.channel import (
     PublishOp,
     ReleaseOp,
 )
+from mugraph.dialects.sched.clusters import cluster_parts, clusters_of, run_of, smem_of
 from mugraph.dialects.sched.compute import computes_on_product, is_of_product
 from mugraph.dialects.sched.copy_groups import CommitOp, WaitOp
 from mugraph.dialects.sched.custom import CustomOp
@@ -226,6 +227,8 @@ __all__ = [
     "WritesTiles",
     "YieldOp",
     "arrangement_in",
+    "cluster_parts",
+    "clusters_of",
     "computes_on_product",
     "computing_block",
     "enclosing_kernel",
@@ -237,6 +240,8 @@ __all__ = [
     "ping_pong_roles",
     "registers_of",
     "roles_of",
+    "run_of",
+    "smem_of",
     "start_bytes",
     "warpgroup_products",
 ]

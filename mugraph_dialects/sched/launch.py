@@ -46,6 +46,11 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     """Launches a kernel of the module on DTensors, as a value at kernel level.
 
     Of several that share a launch the first one says how many blocks share a multiprocessor.
+
+    One with ``cluster n`` runs behind the launch in front of it, whose blocks run it, too: n of
+    them are a cluster, of which the first runs one of its blocks once all have run theirs.  Of c
+    clusters cluster i has blocks i, i + c, i + 2 c... of the kernel in front, and block i of the
+    one behind.  What goes from one to the other lies in the shared memory of the first block.
     """
 
     name = "sched.launch"
@@ -53,12 +58,14 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     kernel = prop_def(SymbolRefAttr)
     arguments = var_operand_def(TensorType | IndexType)
     resident = opt_prop_def(IntegerAttr.constr(i64))
+    cluster = opt_prop_def(IntegerAttr.constr(i64))
     outputs = var_result_def(TensorType)
 
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$kernel $arguments (`resident` $resident^)? (`workspace` $workspace^)? attr-dict "
+        "$kernel $arguments (`resident` $resident^)? (`cluster` $cluster^)? "
+        "(`workspace` $workspace^)? attr-dict "
         "`:` functional-type(operands, results)"
     )
 
@@ -76,6 +83,7 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         super().verify_()
         self.verify_joined()
         kernel = self.resolve()
+        self._verify_behind(kernel)
         values = (*self.arguments, *self.outputs)
         parameters = kernel.body.block.args
         if len(self.arguments) != kernel.input_count or len(values) != len(parameters):
@@ -103,6 +111,42 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                     f"{value_label(argument)} may change, but {op_label(kernel)} loads its input "
                     f"{index} as one that is constant; mark the function's argument with {CONSTANT}"
                 )
+
+    def _verify_behind(self, kernel: KernelOp) -> None:
+        if self.cluster is None:
+            return
+        front, blocks = self.prev_op, self.cluster.value.data
+        if not self.is_joined or not isinstance(front, LaunchOp) or front.is_joined:
+            raise VerifyException(
+                f"{op_label(self)} runs behind the launch in front of it, so that it shares that "
+                "one, which is of one kernel"
+            )
+        if kernel.placed_rows or front.joins() is None or front.joins() != self.joins():
+            raise VerifyException(
+                f"{op_label(self)} cannot run behind {op_label(front)}: neither may have roles, "
+                "and it may store no rows of tables, which others read"
+            )
+        clusters = self.task_count()
+        if blocks < 2 or front.task_count() != blocks * clusters:
+            raise VerifyException(
+                f"{op_label(self)}: clusters of {blocks} blocks, of which one runs each of its "
+                f"{clusters} blocks, are not the {front.task_count()} blocks in front of it"
+            )
+        if kernel.threads > front.resolve().threads:
+            raise VerifyException(
+                f"{op_label(self)} has {kernel.threads} threads a block, and runs behind one of "
+                f"{front.resolve().threads}"
+            )
+
+    @property
+    def cluster_size(self) -> int:
+        """How many blocks a cluster has; 1 where it does not run behind another kernel."""
+        return 1 if self.cluster is None else self.cluster.value.data
+
+    @property
+    def runs_behind(self) -> bool:
+        """Whether its blocks are run by those of the launch in front of it."""
+        return self.cluster is not None
 
     def joins(self) -> Hashable | None:
         """Kernels whose blocks and threads are numbered from 0 on, and have no roles."""

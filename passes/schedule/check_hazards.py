@@ -19,6 +19,7 @@ from mugraph.passes.schedule.analysis.hazards import (
     Finding,
     Progress,
     differences,
+    find_cluster_hazards,
     find_task_hazards,
     find_workspace_hazards,
     hazards_of_all_blocks,
@@ -74,8 +75,8 @@ def describe_programs(module: ModuleOp) -> Iterator[str]:
     """What overlaps in the workspaces of a module's functions, and tasks that are out of order."""
     for op in module.walk():
         if isinstance(op, FuncOp):
-            findings = [*find_workspace_hazards(op), *find_task_hazards(op)]
-            yield from describe_findings(op, findings)
+            found = (find_workspace_hazards(op), find_task_hazards(op), find_cluster_hazards(op))
+            yield from describe_findings(op, [each for findings in found for each in findings])
 
 
 def certify(kernel: sched.KernelOp, program: Program) -> list[str]:
@@ -104,8 +105,9 @@ class CheckHazardsPass(ModulePass):
     asynchronous copy may still be writing, values that another buffer or another iteration's tile
     has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
     channels out of order, roles that wait for each other, tensors of the workspace that share
-    bytes while both are needed, and tasks of persistent kernels that do not wait for what they
-    need, or for ever.  Each finding names the operators, and
+    bytes while both are needed, tasks of persistent kernels that do not wait for what they need,
+    or for ever, and kernels that run behind others and read what another cluster writes.  Each
+    finding names the operators, and
     a byte and two threads, or what each role waits for.  Of mapped tensor expressions it lists what
     every thread touches between barriers, and names the element, two threads and two lines.
     A kernel with channels gets a certificate that none of its roles gets stuck,

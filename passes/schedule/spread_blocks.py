@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,7 +42,7 @@ def brings_weights(launch: sched.LaunchOp) -> bool:
 def spread_blocks(launches: Sequence[sched.LaunchOp], target: Target) -> None:
     """Rewrite: gives the blocks of one launch more shared memory, if they all run at once."""
     kernels = [launch.resolve() for launch in launches]
-    blocks = sum(math.prod(kernel.grid_dim) for kernel in kernels)
+    blocks = sum(each.task_count() for each in launches if not each.runs_behind)
     resident = kernels[0].resident_blocks or 1  # of all of them, where several share the launch
     many = 2 * blocks > target.multiprocessors
     at_once = blocks <= target.multiprocessors * resident

@@ -170,9 +170,32 @@ def _case(id_: str) -> Case:
     return next(case for case in all_cases() if case.id == id_)
 
 
+def with_clusters(source: str) -> str:
+    """The text in which launches say how many blocks a cluster of their kernel has."""
+    sizes: dict[str, str] = {}
+
+    def launch(found: re.Match[str]) -> str:
+        blocks, kernel, launched = found.groups()
+        if kernel:
+            sizes[kernel] = blocks or "1"
+        if launched not in sizes or sizes[launched] == "1":
+            return found[0]
+        before = "auto const before = emulator::cluster_size"
+        return (
+            f"{{ {before}; emulator::cluster_size = {sizes[launched]}; {found[0]} "
+            "emulator::cluster_size = before; }"
+        )
+
+    # Programs of one text have kernels of the same names.
+    kernel = (
+        r"__global__ void __launch_bounds__\([^)]*\)(?: __cluster_dims__\((\d+), 1, 1\))? (\w+)\("
+    )
+    return re.sub(kernel + r'|mugraph::launch\("(\w+)", .*\);', launch, source)
+
+
 def compile_emulated(source: str) -> Path:
     """The same for the CPU: a shared object whose kernels the emulator runs."""
-    source = with_emulated_memory(source)
+    source = with_clusters(with_emulated_memory(source))
     launcher = runtime_include_paths()[0].parent / "launcher.cu"
     whole = headers_digest() + launcher.read_text(encoding="utf-8") + source
     digest = hashlib.sha256(whole.encode()).hexdigest()[:24]

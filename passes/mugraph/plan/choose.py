@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -24,6 +24,7 @@ from mugraph.passes.costs.kernels import (
     time_in_epilogues,
 )
 from mugraph.passes.costs.residency import resident_blocks
+from mugraph.passes.mugraph.plan.behind import plan_behind
 from mugraph.passes.mugraph.plan.early import (
     brings_weights,
     has_weights,
@@ -96,6 +97,11 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     if plan.tiles is not None:
         return plan
     written = plan
+    if not plan.cuts():
+        with suppress(RetileError):
+            behind = plan.over(plan_behind(graph, target))
+            require_cuttable(graph, behind)
+            plan = behind
     # Asked of the kernel as it is: without its running maxima other operators have one operand.
     may_outline = plan.outline is None and bool(find_outlined(graph))
     with trial_of(graph, plan) as trial:

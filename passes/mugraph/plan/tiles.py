@@ -14,6 +14,7 @@ from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import Load, Loads, PhaseWork
+from mugraph.passes.mugraph.plan.behind import BEHIND_NS, may_run_behind
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
@@ -118,6 +119,8 @@ class Division(NamedTuple):
 
     whole: TiledKernel
     split: int = 1
+    saved: float = 0.0
+    """Nanoseconds less that the combining kernel takes where it runs behind the first."""
 
     def shape(self, threads: int) -> KernelShape:
         """The kernel that has the loop, with so many threads, as if it combined the sums itself."""
@@ -135,7 +138,7 @@ class Division(NamedTuple):
         if time is None or second is None:
             return None
         parts = 0.0 if whole.loop.chained else PART_NS * (self.split - 1)
-        return time + second - OVERLAP_NS + parts
+        return time + second - OVERLAP_NS - self.saved + parts
 
     @property
     def parallel(self) -> int:
@@ -171,14 +174,32 @@ def _bounded(
         counts_of = [[*splits(space, partition, may_divide, to_pad)] for partition in own]
         different = sorted(set(itertools.chain(*counts_of)))
         for count, times in zip(different, kernels.least_times(different).tolist(), strict=True):
+            saved = {place: _saved_behind(space, cuts[place], count, target) for place in places}
             bounds += [
-                (place, count, time)
+                (place, count, time - saved[place])
                 for place, counts, time in zip(places, counts_of, times, strict=True)
                 if count in counts and time < math.inf
             ]
-    found = [_Bounded(time, Division(whole[place], count)) for place, count, time in sorted(bounds)]
+    found = [
+        _Bounded(
+            time, Division(whole[place], count, _saved_behind(space, cuts[place], count, target))
+        )
+        for place, count, time in sorted(bounds)
+    ]
     found.sort(key=lambda bounded: bounded.least)
     return found
+
+
+def _saved_behind(space: TileSpace, partition: Partition, split: int, target: Target) -> float:
+    """Nanoseconds that are saved where the parts of a partition are combined without a launch.
+
+    Blocks must have one place each along what they cut, so that the parts of one are a run.
+    """
+    blocks = split * math.prod(partition.grid)
+    cut = [number for number, each in enumerate(partition.cuts) if each.axes]
+    if any(partition.tile(number, space.dimensions[number].extent) > 1 for number in cut):
+        return 0.0
+    return BEHIND_NS if may_run_behind(space.graph, blocks, split, target) else 0.0
 
 
 @cache

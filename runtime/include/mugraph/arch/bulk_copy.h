@@ -128,6 +128,14 @@ __device__ __forceinline__ uint32_t cluster_rank() {
   return rank;
 }
 
+// Where block `rank` of the cluster has what this block has at a place of its shared memory.
+template <class T>
+__device__ __forceinline__ T* in_block(T* place, int rank) {
+  T* found;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(found) : "l"(place), "r"(rank));
+  return found;
+}
+
 // Waits for all threads of the cluster. Of what came before, others see mbarriers whose set-up has been fenced; a barrier
 // that released all else, too, would be a fence of all memory.
 __device__ __forceinline__ void cluster_start() {

@@ -1,0 +1,58 @@
+"""Kernels that combine parts in the launch that computes these, in clusters of its blocks."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import BlockArgument
+
+from mugraph.dialects import tb
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
+from mugraph.passes.mugraph.plan.early import brings_weights, has_weights
+from mugraph.passes.targets import Target
+
+BEHIND_NS = 1000.0
+"""What a kernel that combines parts takes less behind the one that computes them.
+
+A step of Llama-3.2-1B, 16 layers, takes 771 us on an H200 with it, and 784 without, both with the
+largest carve-out of shared memory (``benchmarks/results/decode_layers_h200.md``).
+"""
+
+
+def may_run_behind(graph: CustomizedOp, blocks: int, parts: int, target: Target) -> bool:
+    """Whether blocks that compute so many parts of each sum may be clusters that combine them.
+
+    They are those of a program with weights, all of which run at once.  Blocks that bring weights
+    start long before they may use them, and share launches.
+    """
+    fits = parts > 1 and target.blocks_per_cluster % parts == 0 and blocks <= target.multiprocessors
+    return fits and has_weights(graph) and not brings_weights(graph)
+
+
+def computes_parts_of(graph: CustomizedOp) -> CustomizedOp | None:
+    """The kernel whose parts a kernel combines, all in its loop; ``None`` if it does not."""
+    if graph.decided.split_k != 1:
+        return None
+    owners = {
+        graph.operands[op.dtensor.index].owner
+        for op in graph.body.block.ops
+        if isinstance(op, tb.InputOp) and op.loop_dim >= 0 and isinstance(op.dtensor, BlockArgument)
+    }
+    front = owners.pop() if len(owners) == 1 else None
+    return front if isinstance(front, CustomizedOp) else None
+
+
+def plan_behind(graph: CustomizedOp, target: Target) -> Plan:
+    """How a kernel should be cut that combines parts, to run behind the one that computes them.
+
+    One block of each cluster combines all of its parts at once.  Empty where it cannot.
+    """
+    front, parts = computes_parts_of(graph), graph.forloop_range
+    if front is None:
+        return Plan()
+    blocks = math.prod(front.grid_dim)
+    alike = blocks == parts * math.prod(graph.grid_dim)
+    if not (alike and may_run_behind(front, blocks, parts, target)):
+        return Plan()
+    return Plan(forloop=1, block=front.block_dim)

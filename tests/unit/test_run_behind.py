@@ -1,0 +1,181 @@
+"""Kernels whose blocks run another kernel behind their own, in clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulated_programs import check_emulated_later
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import PassPipeline
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.layout import Layout
+from mugraph.dialects.tensor_types import with_layout
+from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
+
+PARTS = """
+func.func @f(%x: tensor<1x4x2x256xf16>, %w: tensor<1x4x256x16xf16> {mugraph.constant}) -> tensor<1x4x2x16xf16> {
+  %p = kn.customized %x, %w grid [4, PARTS, 1] block [64, 1, 1] forloop 2 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dx: tensor<1x4x2x256xf16>, %dw: tensor<1x4x256x16xf16>):
+    %sx = tb.input %dx imap [1, 3, -1] fordim 3 : tensor<1x4x2x256xf16> -> !tb.stensor<1x1x2xDEPTHxf16>
+    %sw = tb.input %dw imap [1, 2, -1] fordim 2 : tensor<1x4x256x16xf16> -> !tb.stensor<1x1xDEPTHx16xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<1x1x2xDEPTHxf16>, !tb.stensor<1x1xDEPTHx16xf16>) -> !tb.stensor<1x1x2x16xf16>
+    %s = tb.forloop_accum none %m : !tb.stensor<1x1x2x16xf16> -> !tb.stensor<1x1x2x16xf32>
+    tb.output %s omap [1, 0, -1] : !tb.stensor<1x1x2x16xf32> -> tensor<PARTSx4x2x16xf32>
+  } : (tensor<1x4x2x256xf16>, tensor<1x4x256x16xf16>) -> tensor<PARTSx4x2x16xf32>
+  %y = kn.customized %p grid [BLOCKS, 1, 1] block [THREADS, 1, 1] forloop 1 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dp: tensor<PARTSx4x2x16xf32>):
+    %sp = tb.input %dp imap [1, -1, -1] : tensor<PARTSx4x2x16xf32> -> !tb.stensor<PARTSxEACHx2x16xf32>
+    %s = tb.reduction %sp dim 0 : !tb.stensor<PARTSxEACHx2x16xf32> -> !tb.stensor<1xEACHx2x16xf16>
+    tb.output %s omap [1, -1, -1] : !tb.stensor<1xEACHx2x16xf16> -> tensor<1x4x2x16xf16>
+  } : (tensor<PARTSx4x2x16xf32>) -> tensor<1x4x2x16xf16>
+  func.return %y : tensor<1x4x2x16xf16>
+}
+"""  # noqa: E501 the text as it is printed
+
+
+ATTENTION = """
+func.func @f(%x: tensor<1x2x4x32xf16>, %w: tensor<1x2x32x16xf16> {mugraph.constant}, %k: tensor<1x2x16x256xf16>, %v: tensor<1x2x256x16xf16>) -> tensor<1x2x4x16xf16> {
+  %q = kn.customized %x, %w grid [2, 1, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<1x2x4x32xf16>, %dw: tensor<1x2x32x16xf16>):
+    %sx = tb.input %dx imap [1, -1, -1] : tensor<1x2x4x32xf16> -> !tb.stensor<1x1x4x32xf16>
+    %sw = tb.input %dw imap [1, -1, -1] : tensor<1x2x32x16xf16> -> !tb.stensor<1x1x32x16xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<1x1x4x32xf16>, !tb.stensor<1x1x32x16xf16>) -> !tb.stensor<1x1x4x16xf16>
+    tb.output %m omap [1, -1, -1] : !tb.stensor<1x1x4x16xf16> -> tensor<1x2x4x16xf16>
+  } : (tensor<1x2x4x32xf16>, tensor<1x2x32x16xf16>) -> tensor<1x2x4x16xf16>
+  %o = kn.customized %q, %k, %v grid [2, 1, 1] block [128, 1, 1] forloop 8 plan <split_k = 4> {
+  ^bb0(%dq: tensor<1x2x4x16xf16>, %dk: tensor<1x2x16x256xf16>, %dv: tensor<1x2x256x16xf16>):
+    %sq = tb.input %dq imap [1, -1, -1] : tensor<1x2x4x16xf16> -> !tb.stensor<1x1x4x16xf16>
+    %sk = tb.input %dk imap [1, -1, -1] fordim 3 : tensor<1x2x16x256xf16> -> !tb.stensor<1x1x16x32xf16>
+    %s = tb.matmul %sq, %sk : (!tb.stensor<1x1x4x16xf16>, !tb.stensor<1x1x16x32xf16>) -> !tb.stensor<1x1x4x32xf32>
+    %max, %fall = tb.reduction_max %s dim 3 : !tb.stensor<1x1x4x32xf32> -> (!tb.stensor<1x1x4x1xf32>, !tb.stensor<1x1x4x1xf32>)
+    %d = tb.sub %s, %max : (!tb.stensor<1x1x4x32xf32>, !tb.stensor<1x1x4x1xf32>) -> !tb.stensor<1x1x4x32xf32>
+    %r = tb.exp %fall : !tb.stensor<1x1x4x1xf32> -> !tb.stensor<1x1x4x1xf32>
+    %e = tb.exp %d : !tb.stensor<1x1x4x32xf32> -> !tb.stensor<1x1x4x32xf16>
+    %n = tb.forloop_accum_rescale sum %e by %r : (!tb.stensor<1x1x4x32xf16>, !tb.stensor<1x1x4x1xf32>) -> !tb.stensor<1x1x4x1xf32>
+    %sv = tb.input %dv imap [1, -1, -1] fordim 2 : tensor<1x2x256x16xf16> -> !tb.stensor<1x1x32x16xf16>
+    %p = tb.matmul %e, %sv : (!tb.stensor<1x1x4x32xf16>, !tb.stensor<1x1x32x16xf16>) -> !tb.stensor<1x1x4x16xf32>
+    %a = tb.forloop_accum_rescale none %p by %r : (!tb.stensor<1x1x4x16xf32>, !tb.stensor<1x1x4x1xf32>) -> !tb.stensor<1x1x4x16xf32>
+    %y = tb.div %a, %n : (!tb.stensor<1x1x4x16xf32>, !tb.stensor<1x1x4x1xf32>) -> !tb.stensor<1x1x4x16xf16>
+    tb.output %y omap [1, -1, -1] : !tb.stensor<1x1x4x16xf16> -> tensor<1x2x4x16xf16>
+  } : (tensor<1x2x4x16xf16>, tensor<1x2x16x256xf16>, tensor<1x2x256x16xf16>) -> tensor<1x2x4x16xf16>
+  func.return %o : tensor<1x2x4x16xf16>
+}
+"""  # noqa: E501 the text as it is printed
+
+
+def program(parts: int, blocks: int = 4, threads: int = 64) -> str:
+    """Products in some parts, and a kernel of so many blocks that adds them up."""
+    numbers = {"PARTS": parts, "DEPTH": 128 // parts, "BLOCKS": blocks, "THREADS": threads}
+    text = PARTS
+    for name, number in {**numbers, "EACH": 4 // blocks}.items():
+        text = text.replace(name, str(number))
+    return text
+
+
+def both() -> str:
+    """The same, which also returns the parts."""
+    own, parts = "tensor<1x4x2x16xf16>", "tensor<4x4x2x16xf32>"
+    text = program(4).replace(f"-> {own} {{\n", f"-> ({own}, {parts}) {{\n", 1)
+    return text.replace(f"return %y : {own}", f"return %y, %p : {own}, {parts}")
+
+
+def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
+    """The finished schedule."""
+    module = parse_text(make_context(), text, "f")
+    PassPipeline(transpile_pipeline(arch)).apply(make_context(), module)
+    module.verify()
+    return module
+
+
+def behind_of(module: ModuleOp) -> list[sched.LaunchOp]:
+    """The launches whose kernels run behind others."""
+    return [op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.runs_behind]
+
+
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_a_block_of_each_cluster_adds_up(parts: int) -> None:
+    """The parts come to the first block of a cluster in shared memory."""
+    text = program(parts)
+    made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
+    assert made.source.count("mugraph::launch(") == 1
+    assert f"__cluster_dims__({parts}, 1, 1)" in made.source
+    rng = np.random.default_rng(7)
+    shapes = ((1, 4, 2, 256), (1, 4, 256, 16))
+    x, w = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
+
+    def check(kernels: CudaModule) -> None:
+        (result,) = kernels.run([x, w])
+        expected = x.astype(np.float64) @ w.astype(np.float64)
+        np.testing.assert_allclose(result, expected, rtol=2**-9, atol=2**-7)
+
+    check_emulated_later(made, check)
+
+
+@pytest.mark.parametrize(
+    ("why", "text"),
+    [
+        ("a block needs the parts of two clusters", program(4, blocks=2)),
+        ("it has more threads", program(4, threads=128)),
+        ("clusters of 16 blocks are not for all devices", program(16)),
+        ("nothing brings weights", program(4).replace(" {mugraph.constant}", "")),
+        ("the parts are a result, too", both()),
+    ],
+)  # fmt: skip
+def test_others_are_launched(why: str, text: str) -> None:
+    """What cannot run behind another kernel, or is not known to gain, has a launch of its own."""
+    assert not behind_of(scheduled(text)), why
+
+
+def test_parts_of_attention_are_combined_in_their_launch() -> None:
+    """The kernel that combines them is planned for that: maxima, sums and outputs at once."""
+    made = generate_cuda(parse_text(make_context(), ATTENTION, "f"), make_context(), "sm_90a")
+    assert made.source.count("mugraph::launch(") == 2
+    assert "__cluster_dims__(4, 1, 1)" in made.source
+    rng = np.random.default_rng(9)
+    shapes = ((1, 2, 4, 32), (1, 2, 32, 16), (1, 2, 16, 256), (1, 2, 256, 16))
+    x, w, k, v = (rng.standard_normal(shape).astype(np.float16) / 2 for shape in shapes)
+
+    def check(kernels: CudaModule) -> None:
+        (result,) = kernels.run([x, w, k, v])
+        q = (x.astype(np.float64) @ w.astype(np.float64)).astype(np.float16).astype(np.float64)
+        scores = q @ k.astype(np.float64)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        expected = weights @ v.astype(np.float64) / weights.sum(axis=-1, keepdims=True)
+        np.testing.assert_allclose(result, expected, rtol=2**-9, atol=2**-10)
+
+    check_emulated_later(made, check)
+
+
+def test_there_are_no_clusters_before_sm_90() -> None:
+    """Older GPUs launch both."""
+    assert not behind_of(scheduled(program(4), "sm_80"))
+
+
+def test_what_is_not_handed_over_is_a_hazard() -> None:
+    """Also where something else reads the parts, which are in no memory of the device."""
+    module = scheduled(program(4))
+    (behind,) = behind_of(module)
+    CheckHazardsPass().apply(make_context(), module)
+    kernel = behind.resolve()
+    layout = Layout((4, 4, 2, 16), (128, 32, 16, 1))
+    Rewriter.replace_value_with_new_type(
+        kernel.body.block.args[0], with_layout(kernel.body.block.args[0].type, layout)
+    )
+    with pytest.raises(PassFailedException, match="not handed over in its cluster of 4"):
+        CheckHazardsPass().apply(make_context(), module)
+
+
+def test_clusters_are_verified() -> None:
+    """A cluster has all blocks that compute parts of one tile."""
+    module = scheduled(program(4))
+    (behind,) = behind_of(module)
+    behind.cluster = IntegerAttr(2, i64)
+    with pytest.raises(VerifyException, match="are not the 16 blocks in front of it"):
+        module.verify()

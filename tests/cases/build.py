@@ -25,6 +25,7 @@ from fuzz.emulated import (
     emulating_compiler,
     headers_digest,
     precompiled_headers,
+    with_clusters,
     with_emulated_memory,
 )
 
@@ -168,29 +169,6 @@ def write_source(task: tuple[str, Settings]) -> Built:
 
 def _case(id_: str) -> Case:
     return next(case for case in all_cases() if case.id == id_)
-
-
-def with_clusters(source: str) -> str:
-    """The text in which launches say how many blocks a cluster of their kernel has."""
-    sizes: dict[str, str] = {}
-
-    def launch(found: re.Match[str]) -> str:
-        blocks, kernel, launched = found.groups()
-        if kernel:
-            sizes[kernel] = blocks or "1"
-        if launched not in sizes or sizes[launched] == "1":
-            return found[0]
-        before = "auto const before = emulator::cluster_size"
-        return (
-            f"{{ {before}; emulator::cluster_size = {sizes[launched]}; {found[0]} "
-            "emulator::cluster_size = before; }"
-        )
-
-    # Programs of one text have kernels of the same names.
-    kernel = (
-        r"__global__ void __launch_bounds__\([^)]*\)(?: __cluster_dims__\((\d+), 1, 1\))? (\w+)\("
-    )
-    return re.sub(kernel + r'|mugraph::launch\("(\w+)", .*\);', launch, source)
 
 
 def compile_emulated(source: str) -> Path:

@@ -7,7 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fuzz.emulated import emulating_compiler, precompiled_headers, with_emulated_memory
+from fuzz.emulated import (
+    emulating_compiler,
+    precompiled_headers,
+    with_clusters,
+    with_emulated_memory,
+)
 
 from mugraph.runtime.library_sources import Sources
 
@@ -36,9 +41,10 @@ def emulated_library(sources: Sources, folder: Path, program: Path | None = None
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     kernels = with_emulated_memory(sources.files[f"src/{name}_{arch.name}.cu"])
+    host = sources.files[f"src/{name}.cu"]
     loading = LOADING.replace("@", name) if sources.interface.model.weights else ""
     library = folder / "library.cu"
-    library.write_text(kernels + sources.files[f"src/{name}.cu"] + loading, encoding="utf-8")
+    library.write_text(with_clusters(kernels + host) + loading, encoding="utf-8")
     command = [*emulating_compiler(), "-include", str(precompiled_headers())]
     command += [f"-I{folder / 'include'}", str(library)]
     if program is not None:

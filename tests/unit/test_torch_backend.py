@@ -153,6 +153,17 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                  + functional.group_norm(x, 2, w, m), [draw(2, 6, 3, 4), *[draw(6)] * 3]),
     "pools": (lambda x: functional.avg_pool2d(x, 3, 2, 1), [draw(2, 3, 6, 5)]),
     "variance": (lambda x: x.var(-1) + x.var(-1, correction=0), [draw(4, 9)]),
+    "several dimensions": (
+        lambda x: (
+            *torch.var_mean(x, (0, 2), correction=0, keepdim=True),
+            torch.std(x),
+            torch.logsumexp(x, (0, -1), True),
+            torch.linalg.vector_norm(x, 3, dim=(0, 2)),
+            torch.nn.functional.normalize(x, dim=-1),
+            x.argmin(1),
+        ),
+        [draw(4, 6, 5)],
+    ),
     "places": (lambda x: (x.argmax(-1), *torch.topk(x, 3)), [draw(4, 9)]),
     "tables": (functional.embedding, [torch.tensor([[3, 0], [1, 1]]), draw(5, 6)]),
     "indices": (lambda x, i, j: x[i] + x[:, j] + x[i, j] + x.flip(0),

@@ -10,11 +10,26 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from mugraph.torch.decompositions import elementwise, layers, packed_weights, tables, windows
+from mugraph.torch.decompositions import (
+    elementwise,
+    layers,
+    packed_weights,
+    reductions,
+    tables,
+    windows,
+)
 from mugraph.torch.decompositions.table import OWN, Decomposition
 from mugraph.torch.operator import import_torch
 
-__all__ = ["decompositions", "elementwise", "layers", "packed_weights", "tables", "windows"]
+__all__ = [
+    "decompositions",
+    "elementwise",
+    "layers",
+    "packed_weights",
+    "reductions",
+    "tables",
+    "windows",
+]
 
 KEPT = (
     "silu.default",
@@ -22,7 +37,6 @@ KEPT = (
     "addmm.default",
     "softplus.default",
     "baddbmm.default",
-    "logsumexp.default",
 )
 """Operators that torch would take apart, and mugraph has as one."""
 

@@ -1,4 +1,4 @@
-"""Kernels whose blocks run another kernel behind their own, in clusters."""
+"""Kernels whose blocks, in clusters, combine the parts that they compute."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
     return module
 
 
-def behind_of(module: ModuleOp) -> list[sched.LaunchOp]:
-    """The launches whose kernels run behind others."""
-    return [op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.runs_behind]
+def consumers_of(module: ModuleOp) -> list[sched.LaunchOp]:
+    """The launches of kernels that combine parts in clusters."""
+    return [op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.cluster]
 
 
 @pytest.mark.parametrize("parts", [2, 4, 8])
@@ -129,8 +129,8 @@ def test_a_block_of_each_cluster_adds_up(parts: int) -> None:
     ],
 )  # fmt: skip
 def test_others_are_launched(why: str, text: str) -> None:
-    """What cannot run behind another kernel, or is not known to gain, has a launch of its own."""
-    assert not behind_of(scheduled(text)), why
+    """What cannot combine in clusters, or is not known to gain, has a launch of its own."""
+    assert not consumers_of(scheduled(text)), why
 
 
 def test_parts_of_attention_are_combined_in_their_launch() -> None:
@@ -155,27 +155,30 @@ def test_parts_of_attention_are_combined_in_their_launch() -> None:
 
 def test_there_are_no_clusters_before_sm_90() -> None:
     """Older GPUs launch both."""
-    assert not behind_of(scheduled(program(4), "sm_80"))
+    assert not consumers_of(scheduled(program(4), "sm_80"))
 
 
-def test_what_is_not_handed_over_is_a_hazard() -> None:
+def test_what_another_cluster_writes_is_a_hazard() -> None:
     """Also where something else reads the parts, which are in no memory of the device."""
     module = scheduled(program(4))
-    (behind,) = behind_of(module)
+    (consumer,) = consumers_of(module)
     CheckHazardsPass().apply(make_context(), module)
-    kernel = behind.resolve()
+    kernel = consumer.resolve()
     layout = Layout((4, 4, 2, 16), (128, 32, 16, 1))
     Rewriter.replace_value_with_new_type(
         kernel.body.block.args[0], with_layout(kernel.body.block.args[0].type, layout)
     )
-    with pytest.raises(PassFailedException, match="not handed over in its cluster of 4"):
+    with pytest.raises(PassFailedException, match="that its cluster of 4 does not write"):
         CheckHazardsPass().apply(make_context(), module)
 
 
 def test_clusters_are_verified() -> None:
     """A cluster has all blocks that compute parts of one tile."""
     module = scheduled(program(4))
-    (behind,) = behind_of(module)
-    behind.cluster = IntegerAttr(2, i64)
-    with pytest.raises(VerifyException, match="are not the 16 blocks in front of it"):
+    (consumer,) = consumers_of(module)
+    consumer.cluster = IntegerAttr(2, i64)
+    with pytest.raises(
+        VerifyException,
+        match="which takes 8 blocks, not 16",
+    ):
         module.verify()

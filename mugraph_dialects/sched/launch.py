@@ -130,11 +130,13 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                 )
 
     def _verify_cluster(self, size: int) -> None:
-        producer = self.prev_op
-        if not self.is_joined or not isinstance(producer, LaunchOp) or producer.is_joined:
+        producer, following = self.prev_op, self.next_op
+        more = isinstance(following, CanJoin) and following.is_joined
+        shared = self.is_joined and not more
+        if not shared or not isinstance(producer, LaunchOp) or producer.is_joined:
             raise VerifyException(
-                f"{op_label(self)} has clusters, so it must share the launch in front of it, which "
-                "must be of one kernel"
+                f"{op_label(self)} has clusters, so it must share the launch in front of it, and "
+                "no third operator may"
             )
         fault = self.cluster_fault(producer, size)
         if fault is not None:

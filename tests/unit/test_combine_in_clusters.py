@@ -16,6 +16,7 @@ from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.sched.programs import persistent_programs
 from mugraph.dialects.tensor_types import with_layout
+from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
@@ -271,6 +272,27 @@ def test_what_another_cluster_writes_is_a_hazard() -> None:
     )
     with pytest.raises(PassFailedException, match="that its cluster of 4 does not write"):
         CheckHazardsPass().apply(make_context(), module)
+
+
+def test_launches_in_clusters_are_no_tasks() -> None:
+    """Tasks would have to be clusters."""
+    module = scheduled(program(4))
+    PersistProgramPass().apply(make_context(), module)
+    module.verify()
+    assert consumers_of(module)
+
+
+def test_no_third_kernel_shares_clusters() -> None:
+    """Two kernels share a launch that has clusters."""
+    module = scheduled(program(4))
+    (consumer,) = consumers_of(module)
+    third = consumer.clone()
+    third.cluster = None
+    block = consumer.parent
+    assert block is not None
+    block.insert_op_after(third, consumer)
+    with pytest.raises(VerifyException, match="no third operator may"):
+        module.verify()
 
 
 def test_clusters_are_verified() -> None:

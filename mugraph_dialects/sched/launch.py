@@ -48,7 +48,7 @@ CLUSTER_ALIGNMENT = 128
 
 
 class ClusterTensor(NamedTuple):
-    """A tensor in distributed shared memory: each cluster has a part, one behind the other."""
+    """A tensor in distributed shared memory, of which each cluster has a part."""
 
     elements: int
     """From the part of a cluster to that of the next one."""
@@ -152,7 +152,9 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             return f"{op_label(producer)} cannot share a launch with it"
         if front.placed_rows or kernel.placed_rows:
             return "one of the two stores rows of tables, which others read"
-        if size < 2 or producer.task_count() != size * self.task_count():
+        if size < 2:
+            return "a cluster has two blocks at least"
+        if producer.task_count() != size * self.task_count():
             return (
                 f"one block of each runs one of its {self.task_count()} blocks, which takes "
                 f"{size * self.task_count()} blocks, not {producer.task_count()}"

@@ -295,13 +295,14 @@ def test_no_third_kernel_shares_clusters() -> None:
         module.verify()
 
 
-def test_clusters_are_verified() -> None:
+@pytest.mark.parametrize(
+    ("size", "fault"),
+    [(2, "which takes 8 blocks, not 16"), (1, "a cluster has two blocks at least")],
+)
+def test_clusters_are_verified(size: int, fault: str) -> None:
     """A cluster has all blocks that compute parts of one tile."""
     module = scheduled(program(4))
     (consumer,) = consumers_of(module)
-    consumer.cluster = IntegerAttr(2, i64)
-    with pytest.raises(
-        VerifyException,
-        match="which takes 8 blocks, not 16",
-    ):
+    consumer.cluster = IntegerAttr(size, i64)
+    with pytest.raises(VerifyException, match=fault):
         module.verify()

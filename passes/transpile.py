@@ -20,13 +20,13 @@ from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.slice_products import SliceProductsPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
+from mugraph.passes.program.combine_in_clusters import CombineInClustersPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.join_launches import JoinLaunchesPass
 from mugraph.passes.program.pad_rows import PadRowsPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.program.read_windows import ReadWindowsPass
-from mugraph.passes.program.run_behind import RunBehindPass
 from mugraph.passes.program.store_rows import StoreRowsPass
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
@@ -106,7 +106,7 @@ def transpile_pipeline(
         JoinLaunchesPass(arch),
         PersistProgramPass(arch, everywhere=False),
         StoreRowsPass(),
-        RunBehindPass(arch),
+        CombineInClustersPass(arch),
         SpreadBlocksPass(arch),
         PackBlocksPass(arch),
     )

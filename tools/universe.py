@@ -78,7 +78,7 @@ PASSES = {
     "set-register-budgets": "mugraph.passes.schedule.set_register_budgets:SetRegisterBudgetsPass",
     "unroll-products": "mugraph.passes.schedule.unroll_products:UnrollProductsPass",
     "join-launches": "mugraph.passes.program.join_launches:JoinLaunchesPass",
-    "run-behind": "mugraph.passes.program.run_behind:RunBehindPass",
+    "combine-in-clusters": "mugraph.passes.program.combine_in_clusters:CombineInClustersPass",
     "store-rows": "mugraph.passes.program.store_rows:StoreRowsPass",
     "pack-blocks": "mugraph.passes.schedule.pack_blocks:PackBlocksPass",
     "spread-blocks": "mugraph.passes.schedule.spread_blocks:SpreadBlocksPass",

@@ -27,11 +27,11 @@ from mugraph.codegen.cuda.cpp import CodegenError, Writer
 from mugraph.codegen.cuda.host import (
     EXECUTE,
     HostPrinter,
+    Joined,
     alignment_checks,
     find_places,
     print_execute,
     print_init,
-    symbols_of,
     workspace_bytes,
 )
 from mugraph.codegen.cuda.kernel import KernelKind, print_joined_kernel, print_kernel
@@ -105,7 +105,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
         require_kernels(bucket)
     launched = [op for bucket in buckets for op in bucket.walk() if isinstance(op, sched.LaunchOp)]
     kernels = [launch.resolve() for launch in launched]
-    in_clusters = any(launch.runs_behind for launch in launched)
+    in_clusters = any(launch.cluster is not None for launch in launched)
     has_channels = in_clusters or any(map(map_parameters, kernels))
     has_custom_operators = any(
         isinstance(op, sched.CustomOp) for one in kernels for op in one.walk()
@@ -127,7 +127,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
     kernel_names: dict[str, str] = {}
     print_warpgroup_atoms(kernels, writer)
     swizzles = any(isinstance(op, sched.BulkCopyOp) for kernel in kernels for op in kernel.walk())
-    joined_names: dict[tuple[str, ...], str] = {}
+    joined_names: dict[Joined, str] = {}
 
     def print_once(kernel: sched.KernelOp, known: dict[str, str], kind: KernelKind) -> str:
         symbol = kernel.sym_name.data
@@ -145,13 +145,12 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             of_kernels = [op for op in launch if isinstance(op, sched.LaunchOp) and not is_task(op)]
             if len(of_kernels) == 1:
                 print_once(of_kernels[0].resolve(), kernel_names, "kernel")
-            symbols = symbols_of(of_kernels)
-            if len(of_kernels) < 2 or symbols in joined_names:
+            if len(of_kernels) < 2 or (joined := Joined.of(of_kernels)) in joined_names:
                 continue
             parts = [print_once(op.resolve(), part_names, "part") for op in of_kernels]
-            joined_names[symbols] = names.fresh(f"{symbols[0]}_joined")
+            joined_names[joined] = names.fresh(f"{joined.kernels[0]}_joined")
             print_joined_kernel(
-                of_kernels, parts, joined_names[symbols], writer, swizzles_addresses=swizzles
+                of_kernels, parts, joined_names[joined], writer, swizzles_addresses=swizzles
             )
         for program in persistent_programs(bucket.body.block.ops):
             for kernel in program.kernels:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -35,6 +35,22 @@ from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import layout_of, op_label, shape_of, strides_of, value_label
 
 
+class Joined(NamedTuple):
+    """What launches of one text have in common that share a launch."""
+
+    kernels: tuple[str, ...]
+    """Their names."""
+    consumed: tuple[tuple[int, int], ...] | None
+    """The tensors in distributed shared memory; ``None`` where there are no clusters."""
+
+    @classmethod
+    def of(cls, launches: Sequence[sched.LaunchOp]) -> Joined:
+        """That of some launches."""
+        first, last = launches[0], launches[-1]
+        consumed = None if last.cluster is None else last.consumed(first)
+        return cls(tuple(each.kernel.root_reference.data for each in launches), consumed)
+
+
 @dataclass
 class HostPrinter:
     """What printing a kernel-level operator needs."""
@@ -45,7 +61,7 @@ class HostPrinter:
     places: dict[SSAValue, str]
     element: Callable[[SSAValue], str] = stored_type
     """The C++ type of a tensor's elements."""
-    joined_names: Mapping[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    joined_names: Mapping[Joined, str] = field(default_factory=dict[Joined, str])
     """The kernel that runs those of several symbols side by side."""
     joins: bool = False
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
@@ -398,29 +414,22 @@ def print_part(op: Operation, name: str, printer: HostPrinter) -> None:
 
 def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
     """Prints one launch of several kernels."""
-    alone = [launch for launch in launches if not launch.runs_behind]
     kernels = [launch.resolve() for launch in launches]
+    blocks = sum(launch.task_count() for launch in launches if launch.cluster is None)
     printer.writer.line(f"// OP type: {launches[0].name}, {len(launches)} in one")
     pointers = declare_arguments(launches, printer)
     smem = max(kernel.smem_bytes or 0 for kernel in kernels)
-    if launches[-1].runs_behind:
-        smem = sched.smem_of(*launches)
+    if launches[-1].cluster is not None:
+        _, smem = launches[-1].cluster_tensors(launches[0])
     print_launch(
         printer,
-        printer.joined_names[symbols_of(launches)],
-        [sum(launch.task_count() for launch in alone)],
+        printer.joined_names[Joined.of(launches)],
+        [blocks],
         [max(kernel.threads for kernel in kernels), 1, 1],
         smem,
         pointers,
         overlaps=kernels[0].waits_for_grids(),
     )
-
-
-def symbols_of(launches: Sequence[sched.LaunchOp]) -> tuple[str, ...]:
-    """The names of the kernels that launches are of, and how those of one launch run."""
-    names = [launch.kernel.root_reference.data for launch in launches]
-    sizes = [launch.cluster.value.data for launch in launches if launch.cluster is not None]
-    return (*names, *(f"in clusters of {size}" for size in sizes))
 
 
 EXECUTE = "_execute_mugraph"

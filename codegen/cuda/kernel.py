@@ -89,65 +89,65 @@ def print_joined_kernel(
         [names.of(argument) for argument in kernel.body.block.args]
         for kernel, names in zip(kernels, names_of, strict=True)
     ]
-    resident = launches[0].resident
+    resident, cluster = launches[0].resident, launches[-1].cluster
     bounds = [threads, *([] if resident is None else [resident.value.data])]
-    behind = launches[-1]
-    cluster = [behind.cluster_size, 1, 1] if behind.runs_behind else None
-    open_kernel(writer, name, [each for one in lists for each in one], bounds, cluster)
-    if behind.runs_behind:
+    clusters = None if cluster is None else [cluster.value.data, 1, 1]
+    open_kernel(writer, name, [each for one in lists for each in one], bounds, clusters)
+    if cluster is not None:
         print_shared_memory(writer, swizzles_addresses=swizzles_addresses)
-        print_cluster(launches, parts, given, writer)
-        writer.close()
-        writer.line()
-        return
+        print_cluster(launches, cluster.value.data, parts, given, writer)
     first = 0
-    for kernel, part, arguments in zip(kernels, parts, given, strict=True):
+    for kernel, part, arguments in () if cluster else zip(kernels, parts, given, strict=True):
         blocks = math.prod(kernel.grid_dim)
-        columns, rows, _ = kernel.grid_dim
         block = f"blockIdx.x - {first}" if first else "blockIdx.x"
         writer.open(f"if (blockIdx.x < {first + blocks}) {{")
         if kernel.threads < threads:
             writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")
-        place = f"tb::block_at<1>({block}, {columns}, {rows})"
-        writer.line(f"return {part}({', '.join([place, *arguments])});")
+        writer.line(f"return {call_of_part(kernel, part, block, arguments)}")
         writer.close()
         first += blocks
     writer.close()
     writer.line()
 
 
+def call_of_part(
+    kernel: sched.KernelOp, function: str, block: str, arguments: Sequence[str]
+) -> str:
+    """What runs the block of that number of a kernel that is printed as a function."""
+    columns, rows, _ = kernel.grid_dim
+    place = f"tb::block_at<1>({block}, {columns}, {rows})"
+    return f"{function}({', '.join([place, *arguments])});"
+
+
 def print_cluster(
     launches: Sequence[sched.LaunchOp],
+    size: int,
     parts: Sequence[str],
-    given: Sequence[Sequence[str]],
+    given: Sequence[list[str]],
     writer: Writer,
 ) -> None:
-    """Prints what blocks of clusters do of a kernel and of the one behind it.
+    """Prints what the blocks of a cluster run: those of a kernel, and one of its consumer's.
 
-    What goes from one to the other lies in shared memory of the first block of each cluster.
+    The tensors between the two lie in shared memory of the first block of the cluster.
     """
-    front, behind = launches
-    size, clusters = behind.cluster_size, sched.clusters_of(front, behind)
-    writes, reads = list(given[0]), list(given[1])
+    producer, consumer = launches
+    front, kernel = producer.resolve(), consumer.resolve()
+    writes, reads = given
     writer.line(f"unsigned const cluster = blockIdx.x / {size}, rank = blockIdx.x % {size};")
-    for part in sched.cluster_parts(front, behind):
-        element = stored_type(behind.arguments[part.input])
-        own = f"reinterpret_cast<{element}*>(smem + {part.offset})"
-        writes[part.output] = f"mugraph::in_block({own}, 0) - cluster * {part.elements}"
-        reads[part.input] = f"{own} - cluster * {part.elements}"
-
-    def call(launch: sched.LaunchOp, function: str, block: str, arguments: Sequence[str]) -> None:
-        columns, rows, _ = launch.resolve().grid_dim
-        place = f"tb::block_at<1>({block}, {columns}, {rows})"
-        writer.line(f"{function}({', '.join([place, *arguments])});")
-
+    tensors, _ = consumer.cluster_tensors(producer)
+    for output, index in consumer.consumed(producer):
+        elements, offset = tensors[output]
+        own = f"reinterpret_cast<{stored_type(consumer.arguments[index])}*>(smem + {offset})"
+        writes[output] = f"mugraph::in_block({own}, 0) - cluster * {elements}"
+        reads[index] = f"{own} - cluster * {elements}"
+    block = f"cluster + rank * {consumer.task_count()}"
     writer.line("mugraph::cluster_start();  // the first block runs")
-    call(front, parts[0], f"cluster + rank * {clusters}", writes)
+    writer.line(call_of_part(front, parts[0], block, writes))
     writer.line("mugraph::cluster_barrier();  // all parts are there")
     writer.line("if (rank != 0) return;")
-    if behind.resolve().threads < front.resolve().threads:
-        writer.line(f"if (threadIdx.x >= {behind.resolve().threads}) return;")
-    call(behind, parts[1], "cluster", reads)
+    if kernel.threads < front.threads:
+        writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")
+    writer.line(call_of_part(kernel, parts[1], "cluster", reads))
 
 
 def print_kernel(

@@ -42,14 +42,9 @@ class CanJoin(Operation, Abstract):
     """A kernel whose blocks may be launched together with those of others.
 
     Operators with :data:`JOINED` share the launch of the operator in front of them.  Nothing of one
-    launch waits for another part of it, so that none reads what another one writes, but for one
-    that runs behind (:attr:`runs_behind`).
+    launch waits for another part of it, so that none reads what another one writes, but for
+    kernels that combine in clusters (``sched.launch``).
     """
-
-    @property
-    def runs_behind(self) -> bool:
-        """Whether the blocks of the launch that it shares run it behind the operator in front."""
-        return False
 
     @abstractmethod
     def joins(self) -> Hashable | None:
@@ -80,7 +75,7 @@ class CanJoin(Operation, Abstract):
                     f"{op_label(other)} shares the launch of the operator in front of it, but "
                     f"{what} stands there, which cannot share one with it"
                 )
-            for operand in () if self.runs_behind else self.operands:
+            for operand in self.operands:
                 if operand.owner is before:
                     raise VerifyException(
                         f"{op_label(self)} reads {value_label(operand)}, which the launch that it "

@@ -32,14 +32,13 @@ from mugraph.dialects.sched.channel import (
     PublishOp,
     ReleaseOp,
 )
-from mugraph.dialects.sched.clusters import cluster_parts, clusters_of, run_of, smem_of
 from mugraph.dialects.sched.compute import computes_on_product, is_of_product
 from mugraph.dialects.sched.copy_groups import CommitOp, WaitOp
 from mugraph.dialects.sched.custom import CustomOp
 from mugraph.dialects.sched.elementwise import FillOp, MapOp, RenewOp
 from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
-from mugraph.dialects.sched.launch import LaunchOp
+from mugraph.dialects.sched.launch import ClusterTensor, LaunchOp
 from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
@@ -172,6 +171,7 @@ __all__ = [
     "ChannelStepOp",
     "ChannelType",
     "ClusterBarrierOp",
+    "ClusterTensor",
     "Combiner",
     "CombinerAttr",
     "CommitOp",
@@ -227,8 +227,6 @@ __all__ = [
     "WritesTiles",
     "YieldOp",
     "arrangement_in",
-    "cluster_parts",
-    "clusters_of",
     "computes_on_product",
     "computing_block",
     "enclosing_kernel",
@@ -240,8 +238,6 @@ __all__ = [
     "ping_pong_roles",
     "registers_of",
     "roles_of",
-    "run_of",
-    "smem_of",
     "start_bytes",
     "warpgroup_products",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     IndexType,
@@ -32,13 +33,27 @@ from mugraph.dialects.launch_extents import (
     largest_held,
 )
 from mugraph.dialects.sched.kernel import KernelOp
+from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.tensor_types import (
+    element_bytes_of,
     element_type_of,
     layout_of,
     op_label,
     shape_of,
     value_label,
 )
+
+CLUSTER_ALIGNMENT = 128
+"""Of a tensor in the shared memory of a cluster, in bytes."""
+
+
+class ClusterTensor(NamedTuple):
+    """A tensor in distributed shared memory, of which each cluster has a part."""
+
+    elements: int
+    """From the part of a cluster to that of the next one."""
+    offset: int
+    """Where the part lies in the shared memory of the cluster's first block, in bytes."""
 
 
 @irdl_op_definition
@@ -47,10 +62,10 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
 
     Of several that share a launch the first one says how many blocks share a multiprocessor.
 
-    One with ``cluster n`` runs behind the launch in front of it, whose blocks run it, too: n of
-    them are a cluster, of which the first runs one of its blocks once all have run theirs.  Of c
-    clusters cluster i has blocks i, i + c, i + 2 c... of the kernel in front, and block i of the
-    one behind.  What goes from one to the other lies in the shared memory of the first block.
+    One with ``cluster n`` consumes in clusters of n blocks what the launch in front of it, its
+    producer, computes.  Of c clusters cluster i runs blocks i, i + c, i + 2 c... of the producer's
+    kernel; once all are done, its first block runs block i of this kernel.  The tensors between the
+    two lie in the shared memory of that block (distributed shared memory).
     """
 
     name = "sched.launch"
@@ -81,9 +96,11 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     def verify_(self) -> None:
         """Checks arguments and results against the kernel's parameters."""
         super().verify_()
-        self.verify_joined()
         kernel = self.resolve()
-        self._verify_behind(kernel)
+        if self.cluster is None:
+            self.verify_joined()
+        else:
+            self._verify_cluster(self.cluster.value.data)
         values = (*self.arguments, *self.outputs)
         parameters = kernel.body.block.args
         if len(self.arguments) != kernel.input_count or len(values) != len(parameters):
@@ -112,41 +129,71 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                     f"{index} as one that is constant; mark the function's argument with {CONSTANT}"
                 )
 
-    def _verify_behind(self, kernel: KernelOp) -> None:
-        if self.cluster is None:
-            return
-        front, blocks = self.prev_op, self.cluster.value.data
-        if not self.is_joined or not isinstance(front, LaunchOp) or front.is_joined:
+    def _verify_cluster(self, size: int) -> None:
+        producer, following = self.prev_op, self.next_op
+        more = isinstance(following, CanJoin) and following.is_joined
+        shared = self.is_joined and not more
+        if not shared or not isinstance(producer, LaunchOp) or producer.is_joined:
             raise VerifyException(
-                f"{op_label(self)} runs behind the launch in front of it, so that it shares that "
-                "one, which is of one kernel"
+                f"{op_label(self)} has clusters, so it must share the launch in front of it, and "
+                "no third operator may"
             )
-        if kernel.placed_rows or front.joins() is None or front.joins() != self.joins():
-            raise VerifyException(
-                f"{op_label(self)} cannot run behind {op_label(front)}: neither may have roles, "
-                "and it may store no rows of tables, which others read"
-            )
-        clusters = self.task_count()
-        if blocks < 2 or front.task_count() != blocks * clusters:
-            raise VerifyException(
-                f"{op_label(self)}: clusters of {blocks} blocks, of which one runs each of its "
-                f"{clusters} blocks, are not the {front.task_count()} blocks in front of it"
-            )
-        if kernel.threads > front.resolve().threads:
-            raise VerifyException(
-                f"{op_label(self)} has {kernel.threads} threads a block, and runs behind one of "
-                f"{front.resolve().threads}"
-            )
+        fault = self.cluster_fault(producer, size)
+        if fault is not None:
+            raise VerifyException(f"{op_label(self)} cannot share clusters of {size}: {fault}")
 
-    @property
-    def cluster_size(self) -> int:
-        """How many blocks a cluster has; 1 where it does not run behind another kernel."""
-        return 1 if self.cluster is None else self.cluster.value.data
+    def cluster_fault(self, producer: LaunchOp, size: int) -> str | None:
+        """Why it cannot consume in clusters of ``size`` blocks what another launch computes.
 
-    @property
-    def runs_behind(self) -> bool:
-        """Whether its blocks are run by those of the launch in front of it."""
-        return self.cluster is not None
+        ``None`` where it can.
+        """
+        front, kernel = producer.resolve(), self.resolve()
+        if producer.joins() is None or producer.joins() != self.joins():
+            return f"{op_label(producer)} cannot share a launch with it"
+        if front.placed_rows or kernel.placed_rows:
+            return "one of the two stores rows of tables, which others read"
+        if size < 2:
+            return "a cluster has two blocks at least"
+        if producer.task_count() != size * self.task_count():
+            return (
+                f"one block of each runs one of its {self.task_count()} blocks, which takes "
+                f"{size * self.task_count()} blocks, not {producer.task_count()}"
+            )
+        if kernel.threads > front.threads:
+            return f"it has {kernel.threads} threads a block, and the blocks {front.threads}"
+        for output, _ in self.consumed(producer):
+            argument = front.body.block.args[output]
+            tiles = [use.operation for use in argument.uses]
+            if len(tiles) != 1 or not isinstance(tiles[0], LocalTileOp):
+                return f"blocks must store {value_label(argument)} as one tile each"
+        return None
+
+    def consumed(self, producer: LaunchOp) -> tuple[tuple[int, int], ...]:
+        """The parameters of the producer's kernel, and those of this one, for one tensor each."""
+        first = producer.resolve().input_count
+        return tuple(
+            (first + producer.outputs.index(argument), index)
+            for index, argument in enumerate(self.arguments)
+            if argument.owner is producer
+        )
+
+    def cluster_tensors(self, producer: LaunchOp) -> tuple[dict[int, ClusterTensor], int]:
+        """The tensors in distributed shared memory, by the producer's parameter, and their end.
+
+        They lie after what either kernel has there.  The end is the shared memory of a block, in
+        bytes.
+        """
+        front = producer.resolve()
+        end = max(front.smem_bytes or 0, self.resolve().smem_bytes or 0)
+        tensors: dict[int, ClusterTensor] = {}
+        for output in dict(self.consumed(producer)):
+            (tile,) = (use.operation for use in front.body.block.args[output].uses)
+            assert isinstance(tile, LocalTileOp)  # as verified
+            elements = tile.block_strides()[0]
+            offset = -(-end // CLUSTER_ALIGNMENT) * CLUSTER_ALIGNMENT
+            tensors[output] = ClusterTensor(elements, offset)
+            end = offset + elements * element_bytes_of(tile.result.type)
+        return tensors, end
 
     def joins(self) -> Hashable | None:
         """Kernels whose blocks and threads are numbered from 0 on, and have no roles."""

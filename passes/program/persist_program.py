@@ -241,9 +241,11 @@ def persist_program(
     """
     if len(function.body.blocks) != 1 or WORKSPACE_BYTES not in function.attributes:
         return
-    if any(map(is_task, function.walk())):
+    launches = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
+    in_clusters = any(op.cluster is not None for op in launches)
+    if in_clusters or any(map(is_task, function.walk())):
         return
-    kernels = {op.resolve() for op in function.walk() if isinstance(op, sched.LaunchOp)}
+    kernels = {op.resolve() for op in launches}
     by_cost = not everywhere and all(kernel.decided.tasks is None for kernel in kernels)
     for ops in list(Runs(target, everywhere or by_cost).of(function)):
         if by_cost and not is_faster(ops, target):
@@ -264,7 +266,8 @@ class PersistProgramPass(ModulePass):
     before them (``sched.grid_wait``), tasks wait until all tasks of the operators that use the same
     memory are counted.  A block has the threads and the shared memory of the largest task.
     Kernels in clusters, with register budgets, custom operators or an order of blocks of their own
-    stay launches; of operators of the runtime those can be tasks that can share a launch.
+    stay launches, and so do all of a program with launches in clusters; of operators of the runtime
+    those can be tasks that can share a launch.
     What a kernel's plan says is kept (``tasks``); what it leaves free is done, or, with
     ``everywhere=false``, where no plan says anything and an estimate is that launches lose more time
     one after the other than the longest chain of tasks that wait for each other.

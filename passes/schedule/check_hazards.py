@@ -106,10 +106,10 @@ class CheckHazardsPass(ModulePass):
     has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
     channels out of order, roles that wait for each other, tensors of the workspace that share
     bytes while both are needed, tasks of persistent kernels that do not wait for what they need,
-    or for ever, and kernels that run behind others and read what another cluster writes.  Each
-    finding names the operators, and
-    a byte and two threads, or what each role waits for.  Of mapped tensor expressions it lists what
-    every thread touches between barriers, and names the element, two threads and two lines.
+    or for ever, and kernels in clusters that read what another cluster writes.  Each finding names
+    the operators, and a byte and two threads, or what each role waits for.  Of mapped tensor
+    expressions it lists what every thread touches between barriers, and names the element, two
+    threads and two lines.
     A kernel with channels gets a certificate that none of its roles gets stuck,
     ``sched.progress_certificate``: how often each channel was used in a run of all iterations.  One
     that has it already is run again, and fails where it says something else.

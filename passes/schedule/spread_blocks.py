@@ -42,7 +42,7 @@ def brings_weights(launch: sched.LaunchOp) -> bool:
 def spread_blocks(launches: Sequence[sched.LaunchOp], target: Target) -> None:
     """Rewrite: gives the blocks of one launch more shared memory, if they all run at once."""
     kernels = [launch.resolve() for launch in launches]
-    blocks = sum(each.task_count() for each in launches if not each.runs_behind)
+    blocks = sum(each.task_count() for each in launches if each.cluster is None)
     resident = kernels[0].resident_blocks or 1  # of all of them, where several share the launch
     many = 2 * blocks > target.multiprocessors
     at_once = blocks <= target.multiprocessors * resident

@@ -162,6 +162,13 @@ def test_counters_share_no_memory_with_tensors() -> None:
     assert "over the counters of the persistent kernel" in hazards(move)
 
 
+def test_counters_lie_in_the_workspace() -> None:
+    def move(ops: Sequence[Operation]) -> None:
+        Blocks(BLOCKS, 1, 1 << 20).set(ops[0])
+
+    assert "of a workspace of" in hazards(move)
+
+
 def test_an_operator_that_waits_for_a_later_one_is_refused() -> None:
     def wait_for_itself(ops: Sequence[Operation]) -> None:
         task_of(ops[1])._replace(awaits=[(1, 1)]).set(ops[1])

@@ -24,7 +24,7 @@ from mugraph.passes.costs.kernels import (
     time_in_epilogues,
 )
 from mugraph.passes.costs.residency import resident_blocks
-from mugraph.passes.mugraph.plan.behind import plan_behind
+from mugraph.passes.mugraph.plan.clusters import plan_combination
 from mugraph.passes.mugraph.plan.early import (
     brings_weights,
     has_weights,
@@ -99,9 +99,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     written = plan
     if not plan.cuts():
         with suppress(RetileError):
-            behind = plan.over(plan_behind(graph, target))
-            require_cuttable(graph, behind)
-            plan = behind
+            combination = plan.over(plan_combination(graph, target))
+            require_cuttable(graph, combination)
+            plan = combination
     # Asked of the kernel as it is: without its running maxima other operators have one operand.
     may_outline = plan.outline is None and bool(find_outlined(graph))
     with trial_of(graph, plan) as trial:

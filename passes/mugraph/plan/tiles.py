@@ -14,8 +14,8 @@ from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import Load, Loads, PhaseWork
-from mugraph.passes.mugraph.plan.behind import BEHIND_NS, may_run_behind
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
+from mugraph.passes.mugraph.plan.clusters import COMBINED_NS, may_combine_in_clusters
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
     brings_weights,
@@ -120,7 +120,7 @@ class Division(NamedTuple):
     whole: TiledKernel
     split: int = 1
     saved: float = 0.0
-    """Nanoseconds less that the combining kernel takes where it runs behind the first."""
+    """Nanoseconds less that the combining kernel takes where clusters run both."""
 
     def shape(self, threads: int) -> KernelShape:
         """The kernel that has the loop, with so many threads, as if it combined the sums itself."""
@@ -165,7 +165,7 @@ def _bounded(
     for place, partition in enumerate(cuts):
         alike.setdefault(partition.looped(), []).append(place)
     whole: dict[int, TiledKernel] = {}
-    bounds: list[tuple[int, int, float]] = []
+    bounds: list[tuple[int, int, float, float]] = []
     for looped, places in alike.items():
         model, own = KernelModel.of(space, looped), [cuts[place] for place in places]
         whole.update((place, model.under(cuts[place])) for place in places)
@@ -174,32 +174,28 @@ def _bounded(
         counts_of = [[*splits(space, partition, may_divide, to_pad)] for partition in own]
         different = sorted(set(itertools.chain(*counts_of)))
         for count, times in zip(different, kernels.least_times(different).tolist(), strict=True):
-            saved = {place: _saved_behind(space, cuts[place], count, target) for place in places}
-            bounds += [
-                (place, count, time - saved[place])
-                for place, counts, time in zip(places, counts_of, times, strict=True)
-                if count in counts and time < math.inf
-            ]
+            for place, counts, time in zip(places, counts_of, times, strict=True):
+                if count in counts and time < math.inf:
+                    saved = _saved_in_clusters(space, cuts[place], count, target)
+                    bounds.append((place, count, time - saved, saved))
     found = [
-        _Bounded(
-            time, Division(whole[place], count, _saved_behind(space, cuts[place], count, target))
-        )
-        for place, count, time in sorted(bounds)
+        _Bounded(time, Division(whole[place], count, saved))
+        for place, count, time, saved in sorted(bounds)
     ]
     found.sort(key=lambda bounded: bounded.least)
     return found
 
 
-def _saved_behind(space: TileSpace, partition: Partition, split: int, target: Target) -> float:
-    """Nanoseconds that are saved where the parts of a partition are combined without a launch.
+def _saved_in_clusters(space: TileSpace, partition: Partition, split: int, target: Target) -> float:
+    """Nanoseconds that are saved where clusters combine the parts of a partition.
 
-    Blocks must have one place each along what they cut, so that the parts of one are a run.
+    Blocks must have one place each along what they cut, so that the parts of a tile lie in one.
     """
     blocks = split * math.prod(partition.grid)
     cut = [number for number, each in enumerate(partition.cuts) if each.axes]
     if any(partition.tile(number, space.dimensions[number].extent) > 1 for number in cut):
         return 0.0
-    return BEHIND_NS if may_run_behind(space.graph, blocks, split, target) else 0.0
+    return COMBINED_NS if may_combine_in_clusters(space.graph, blocks, split, target) else 0.0
 
 
 @cache

@@ -1,8 +1,7 @@
-"""Whether what a kernel reads of the one in front of it comes from blocks of one cluster."""
+"""Whether what a kernel reads in distributed shared memory comes from blocks of its cluster."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -47,28 +46,27 @@ def elements_of(argument: BlockArgument, kernel: sched.KernelOp) -> IntArray | N
 
 
 def read_across_clusters(
-    front: sched.LaunchOp, behind: sched.LaunchOp, blocks: int
+    producer: sched.LaunchOp, consumer: sched.LaunchOp, size: int
 ) -> SSAValue | None:
     """The first tensor that does not go from the blocks of each cluster to one block alone.
 
     Block b of a kernel is of cluster b modulo the number of clusters.  All that a cluster writes,
-    and all that it reads, must lie in its run of the tensor (:func:`sched.cluster_parts`), and what
-    is read must have been written.
+    and all that it reads, must lie in its part of the tensor (:class:`sched.ClusterTensor`), and
+    what is read must have been written.
     """
-    writer, reader = front.resolve(), behind.resolve()
-    clusters = math.prod(writer.grid_dim) // blocks
-    for index, argument in enumerate(behind.arguments):
-        if argument.owner is not front:
-            continue
-        output = writer.input_count + front.outputs.index(argument)
+    writer, reader = producer.resolve(), consumer.resolve()
+    clusters = producer.task_count() // size
+    tensors, _ = consumer.cluster_tensors(producer)
+    for output, index in consumer.consumed(producer):
+        argument = consumer.arguments[index]
         written = elements_of(writer.body.block.args[output], writer)
         read = elements_of(reader.body.block.args[index], reader)
-        alone = all(use.operation is behind for use in argument.uses)
+        alone = all(use.operation is consumer for use in argument.uses)
         if written is None or read is None or not alone:
             return argument
-        run = sched.run_of(front, output)
+        elements = max(tensors[output].elements, 1)
         for places in (written, read):
-            if (places // max(run, 1) != np.arange(len(places))[:, None] % clusters).any():
+            if (places // elements != np.arange(len(places))[:, None] % clusters).any():
                 return argument
         if not np.isin(read, written).all():
             return argument
@@ -76,15 +74,15 @@ def read_across_clusters(
 
 
 def find_cluster_hazards(function: FuncOp) -> Iterator[Finding]:
-    """Each kernel that runs behind another one and needs what another cluster writes."""
+    """Each kernel in clusters that reads what another cluster writes."""
     for op in function.walk():
         if isinstance(op, sched.LaunchOp) and op.cluster is not None:
-            front, size = op.prev_op, op.cluster.value.data
-            assert isinstance(front, sched.LaunchOp)  # as verified
-            value = read_across_clusters(front, op, size)
+            producer, size = op.prev_op, op.cluster.value.data
+            assert isinstance(producer, sched.LaunchOp)  # as verified
+            value = read_across_clusters(producer, op, size)
             if value is not None:
                 message = (
-                    f"{op_label(op)} needs parts of {value_label(value)} that are not handed over "
-                    f"in its cluster of {size}"
+                    f"{op_label(op)} reads parts of {value_label(value)} that its cluster of "
+                    f"{size} does not write"
                 )
-                yield Finding(HazardKind.READ_AFTER_WRITE, (op, front), message)
+                yield Finding(HazardKind.READ_AFTER_WRITE, (op, producer), message)

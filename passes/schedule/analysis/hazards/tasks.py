@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import HasWorkspace
-from mugraph.dialects.kn.workspace import memory_root, places_of
+from mugraph.dialects.kn.workspace import memory_root, places_of, workspace_size
 from mugraph.dialects.sched.programs import PersistentProgram, persistent_programs
 from mugraph.dialects.tensor_types import op_label, value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
@@ -96,7 +96,7 @@ def find_task_hazards(function: FuncOp) -> Iterator[Finding]:
     for program in programs:
         yield from _find_deadlocks(program)
         yield from _find_races(program)
-        yield from _find_overwritten_counters(function, program)
+        yield from _find_misplaced_counters(function, program)
 
 
 def _find_deadlocks(program: PersistentProgram) -> Iterator[Finding]:
@@ -171,8 +171,15 @@ def _find_races(program: PersistentProgram) -> Iterator[Finding]:
         )
 
 
-def _find_overwritten_counters(function: FuncOp, program: PersistentProgram) -> Iterator[Finding]:
-    counters = program.counters
+def _find_misplaced_counters(function: FuncOp, program: PersistentProgram) -> Iterator[Finding]:
+    counters, first = program.counters, program.ops[0]
+    size = workspace_size(first)
+    if size is not None and counters.stop > size:
+        message = (
+            f"the counters of the persistent kernel that begins with {op_label(first)} end at byte "
+            f"{counters.stop} of a workspace of {size}"
+        )
+        yield Finding(HazardKind.OUT_OF_BOUNDS, (first,), message, address=counters.start)
     for op in function.walk():
         places = places_of(op) if isinstance(op, HasWorkspace) else {}
         for value, place in places.items():

@@ -1,4 +1,4 @@
-"""Kernels that combine parts in the launch that computes these, in clusters of its blocks."""
+"""Kernels that combine parts of sums in clusters of the blocks that compute them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.plan.early import brings_weights, has_weights
 from mugraph.passes.targets import Target
 
-BEHIND_NS = 1000.0
-"""What a kernel that combines parts takes less behind the one that computes them.
+COMBINED_NS = 1000.0
+"""What a kernel that combines parts takes less in clusters of the one that computes them.
 
 A step of Llama-3.2-1B, 16 layers, takes 771 us on an H200 with it, and 784 without, both with the
 largest carve-out of shared memory (``benchmarks/results/decode_layers_h200.md``).
 """
 
 
-def may_run_behind(graph: CustomizedOp, blocks: int, parts: int, target: Target) -> bool:
+def may_combine_in_clusters(graph: CustomizedOp, blocks: int, parts: int, target: Target) -> bool:
     """Whether blocks that compute so many parts of each sum may be clusters that combine them.
 
     They are those of a program with weights, all of which run at once.  Blocks that bring weights
@@ -30,7 +30,7 @@ def may_run_behind(graph: CustomizedOp, blocks: int, parts: int, target: Target)
     return fits and has_weights(graph) and not brings_weights(graph)
 
 
-def computes_parts_of(graph: CustomizedOp) -> CustomizedOp | None:
+def producer_of_parts(graph: CustomizedOp) -> CustomizedOp | None:
     """The kernel whose parts a kernel combines, all in its loop; ``None`` if it does not."""
     if graph.decided.split_k != 1:
         return None
@@ -39,20 +39,20 @@ def computes_parts_of(graph: CustomizedOp) -> CustomizedOp | None:
         for op in graph.body.block.ops
         if isinstance(op, tb.InputOp) and op.loop_dim >= 0 and isinstance(op.dtensor, BlockArgument)
     }
-    front = owners.pop() if len(owners) == 1 else None
-    return front if isinstance(front, CustomizedOp) else None
+    producer = owners.pop() if len(owners) == 1 else None
+    return producer if isinstance(producer, CustomizedOp) else None
 
 
-def plan_behind(graph: CustomizedOp, target: Target) -> Plan:
-    """How a kernel should be cut that combines parts, to run behind the one that computes them.
+def plan_combination(graph: CustomizedOp, target: Target) -> Plan:
+    """How a kernel that combines parts should be cut for clusters of the one that computes them.
 
     One block of each cluster combines all of its parts at once.  Empty where it cannot.
     """
-    front, parts = computes_parts_of(graph), graph.forloop_range
-    if front is None:
+    producer, parts = producer_of_parts(graph), graph.forloop_range
+    if producer is None:
         return Plan()
-    blocks = math.prod(front.grid_dim)
+    blocks = math.prod(producer.grid_dim)
     alike = blocks == parts * math.prod(graph.grid_dim)
-    if not (alike and may_run_behind(front, blocks, parts, target)):
+    if not (alike and may_combine_in_clusters(producer, blocks, parts, target)):
         return Plan()
-    return Plan(forloop=1, block=front.block_dim)
+    return Plan(forloop=1, block=producer.block_dim)

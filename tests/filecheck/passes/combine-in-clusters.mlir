@@ -1,13 +1,13 @@
-// A block of each cluster combines the parts that the others hand over, without a launch of its own.
+// A block of each cluster combines the parts that all blocks of the cluster compute, without a launch of its own.
 
-// RUN: mg-opt --run-behind %s | filecheck %s
+// RUN: mg-opt --combine-in-clusters %s | filecheck %s
 
-// The two parts of a tile lie side by side, those of one tile behind those of another.
+// The two parts of a tile lie side by side, and so do tiles.
 // CHECK:      sched.kernel @f_custom0
 // CHECK:      sched.local_tile %p map [1, 0, -1] : !sched.global<2x4x2x16xf32, (2,4,2,16):(32,64,16,1)>
 // CHECK:      sched.kernel @f_custom1
 // CHECK:      sched.local_tile %dp map [1, -1, -1] : !sched.global<2x4x2x16xf32, (2,4,2,16):(32,64,16,1)>
-// What comes in shared memory is not copied asynchronously.
+// What lies in shared memory is not copied asynchronously.
 // CHECK:      sched.copy %dp_tile
 // CHECK:      func.func @f
 // CHECK:      %p = sched.launch @f_custom0

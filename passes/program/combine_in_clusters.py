@@ -1,0 +1,228 @@
+"""``--combine-in-clusters``: blocks combine the parts that they compute in shared memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.layout import Layout
+from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn.overlap import launches_of
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
+from mugraph.dialects.sched.programs import is_task
+from mugraph.dialects.tensor_types import (
+    base_layout,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+    with_layout,
+)
+from mugraph.passes.program.plan_dtensor_memory import plan_dtensor_memory
+from mugraph.passes.schedule.analysis.hazards.clusters import read_across_clusters
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+PART_ELEMENTS = 32
+"""The part of a cluster has a multiple of so many elements, so that vectors are aligned."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Kernels of which one consumes what the other computes, in all of their launches."""
+
+    launches: list[tuple[sched.LaunchOp, sched.LaunchOp]]
+    size: int
+    """The blocks of a cluster."""
+
+
+def cluster_of(producer: sched.LaunchOp, consumer: sched.LaunchOp, target: Target) -> int:
+    """Choice: of how many blocks clusters are in which one kernel could consume another's; or 0.
+
+    All run at once, and the last axis of the grid counts the blocks of a cluster.
+    """
+    kernels = (producer.resolve(), consumer.resolve())
+    size = next((extent for extent in reversed(kernels[0].grid_dim) if extent > 1), 1)
+    planned = all(kernel.smem_bytes is not None for kernel in kernels)
+    small = producer.task_count() <= target.multiprocessors
+    # Clusters run before what stands between the two, views of other tensors.
+    known = all(
+        not isinstance(owner := value.owner, Operation)
+        or owner is producer
+        or owner.is_before_in_block(producer)
+        for value in consumer.arguments
+    )
+    if not (planned and small and known) or target.blocks_per_cluster % size:
+        return 0
+    alike = consumer.consumed(producer) and consumer.cluster_fault(producer, size) is None
+    return size if alike else 0
+
+
+def pairs_in(function: FuncOp, target: Target) -> Iterator[tuple[sched.LaunchOp, sched.LaunchOp]]:
+    """Analysis: launches of one kernel each, one after the other, that could be one of clusters."""
+    producer: sched.LaunchOp | None = None
+    for launch in launches_of(
+        op for op in function.body.block.ops if not isinstance(op, SharesMemory)
+    ):
+        op = launch[0] if len(launch) == 1 else None
+        consumer = op if isinstance(op, sched.LaunchOp) else None
+        if producer and consumer and cluster_of(producer, consumer, target):
+            yield producer, consumer
+            consumer = None
+        producer = consumer
+
+
+def pairs_of(module: ModuleOp, target: Target) -> Iterator[Pair]:
+    """Choice: kernels for clusters, in programs of which some kernel brings weights.
+
+    Tasks of persistent kernels wait for what shares their memory as it was planned, so that
+    programs with tasks stay as they are.
+    """
+    found: dict[tuple[object, ...], list[tuple[sched.LaunchOp, sched.LaunchOp]]] = {}
+    launches: Counter[sched.KernelOp] = Counter()
+    for function in module.walk():
+        if not isinstance(function, FuncOp) or is_foreign(function):
+            continue
+        own = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
+        launches.update(op.resolve() for op in own)
+        weights = any(op.resolve().constant_inputs for op in own)
+        if weights and len(function.body.blocks) == 1 and not any(map(is_task, function.walk())):
+            for producer, consumer in pairs_in(function, target):
+                kernels = (producer.resolve(), consumer.resolve())
+                alike = (*kernels, consumer.consumed(producer))
+                found.setdefault(alike, []).append((producer, consumer))
+    for several in found.values():
+        if all(launches[each.resolve()] == len(several) for each in several[0]):
+            yield Pair(several, cluster_of(*several[0], target))
+
+
+def layout_in_clusters(tile: sched.LocalTileOp) -> Layout | None:
+    """Choice: how a tensor lies where what each cluster writes of it lies in one place.
+
+    ``None`` where blocks cut a dimension along which their tiles are longer than one.
+    """
+    shape, own = shape_of(tile.source.type), strides_of(resolved_layout_of(tile.source))
+    outer = [dim for dim in tile.map_ if dim >= 0][:-1]
+    if any(shape_of(tile.result.type)[dim] != 1 for dim in outer):
+        return None
+    strides, reached = list(own), 1
+    for dim in sorted(set(range(len(shape))) - set(outer), key=lambda dim: own[dim]):
+        keeps = reached <= own[dim] < 2 * reached
+        strides[dim] = own[dim] if keeps else reached
+        reached = strides[dim] * shape[dim]
+    reached = -(-reached // PART_ELEMENTS) * PART_ELEMENTS
+    for dim in outer:
+        strides[dim] = reached
+        reached *= shape[dim]
+    return Layout(tuple(shape), tuple(strides))
+
+
+def lay(kernel: sched.KernelOp, parameter: int, layout: Layout) -> Layout:
+    """Rewrite: lays a tensor of a kernel, and tiles of it, so; returns how it lay."""
+    value = kernel.body.block.args[parameter]
+    before = base_layout(resolved_layout_of(value))
+    for use in list(value.uses):
+        if isinstance(tile := use.operation, sched.LocalTileOp):
+            own = Layout(tuple(shape_of(tile.result.type)), layout.stride)
+            Rewriter.replace_value_with_new_type(tile.result, with_layout(tile.result.type, own))
+    Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
+    return before
+
+
+def layouts_of(
+    producer: sched.LaunchOp, consumer: sched.LaunchOp
+) -> dict[tuple[sched.KernelOp, int], Layout]:
+    """Choice: how tensors between two kernels lie, by their parameters; empty if they cannot."""
+    front, layouts = producer.resolve(), dict[tuple[sched.KernelOp, int], Layout]()
+    for output, index in consumer.consumed(producer):
+        (tile,) = (use.operation for use in front.body.block.args[output].uses)
+        assert isinstance(tile, sched.LocalTileOp)  # as verified
+        layout = layout_in_clusters(tile)
+        if layout is None:
+            return {}
+        layouts[front, output] = layouts[consumer.resolve(), index] = layout
+    return layouts
+
+
+def load_at_once(kernel: sched.KernelOp, parameter: int) -> None:
+    """Rewrite: lets threads load a tensor in shared memory; asynchronous copies cannot."""
+    for use in kernel.body.block.args[parameter].uses:
+        for read in use.operation.results[0].uses:
+            if isinstance(read.operation, sched.CopyOp):
+                read.operation.asynchronous = None
+
+
+def combine_in_clusters(pair: Pair) -> None:
+    """Rewrite: lets clusters run both kernels."""
+    for producer, consumer in pair.launches:
+        block = producer.parent
+        assert block is not None
+        consumer.detach()
+        block.insert_op_after(consumer, producer)
+        consumer.set_joined()
+        consumer.cluster = IntegerAttr(pair.size, i64)
+        for output, index in consumer.consumed(producer):
+            load_at_once(consumer.resolve(), index)
+            value = consumer.arguments[index]
+            layout = resolved_layout_of(producer.resolve().body.block.args[output])
+            Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
+
+
+@dataclass(frozen=True)
+class CombineInClustersPass(ModulePass):
+    """Lets the blocks that compute parts of sums combine them, by distributed shared memory.
+
+    A kernel shares the launch of the one in front of it where it has a block for each of the tiles
+    of which that one computes parts, no more threads, and nothing else reads the parts.  The blocks
+    that compute the parts of one tile are a cluster, as ``cluster`` on the launch says; they write
+    them to shared memory of the first one, which combines them.  The tensors lie so that all parts
+    of a tile lie in one place.  This is for programs with weights, and for kernels whose blocks all
+    run at once.  The blocks of a cluster divide as many as all devices of the target allow.
+    The workspace is planned anew.  Pre-condition: ``--join-launches``.
+
+    Before::
+
+        %p = sched.launch @f_custom0 %q, %k : ...
+        %o = sched.launch @f_custom1 %p : ...
+
+    After::
+
+        %p = sched.launch @f_custom0 %q, %k : ...
+        %o = sched.launch @f_custom1 %p cluster 8 {kn.joined} : ...
+    """
+
+    name = "combine-in-clusters"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites every function of the module."""
+        target = target_named(self.arch)
+        if target.blocks_per_cluster < 2:
+            return
+        functions: dict[Operation | None, None] = {}
+        for pair in list(pairs_of(op, target)):
+            layouts = layouts_of(*pair.launches[0])
+            before = {place: lay(*place, layout) for place, layout in layouts.items()}
+            fit = all(
+                read_across_clusters(*launches, pair.size) is None
+                and launches[1].cluster_tensors(launches[0])[1] <= target.shared_memory_per_block
+                for launches in pair.launches
+            )
+            if not layouts or not fit:
+                for place, layout in before.items():
+                    lay(*place, layout)
+                continue
+            combine_in_clusters(pair)
+            functions.update((producer.parent_op(), None) for producer, _ in pair.launches)
+        for function in functions:
+            if isinstance(function, FuncOp) and WORKSPACE_BYTES in function.attributes:
+                plan_dtensor_memory(function)

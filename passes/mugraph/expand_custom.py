@@ -118,11 +118,6 @@ class _Expansion:
                     raise NotOfOperatorsError
         return found
 
-    def read(self, op: te.ViewOp) -> _Number:
-        """The element of a buffer at the variables of the loops, or at 0 of an extent of 1."""
-        self.places(op)
-        return self.contents[op.buffer]
-
     def reduced(self, op: te.RedOp) -> _Number:
         """What a buffer holds combined with numbers of all iterations along a dimension."""
         (dimension,) = self.apart(op)
@@ -181,7 +176,8 @@ class _Expansion:
     def number(self, op: Operation) -> _Number:
         """What an operator of the function computes."""
         if isinstance(op, te.ViewOp):
-            return self.read(op)
+            self.places(op)  # as it must be an element at the variables of the loops
+            return self.contents[op.buffer]
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
             return _Number(None, ScalarFunction("fill", (op.value.value.data,)))
         operands = [self.numbers[one] for one in op.operands]

@@ -63,6 +63,13 @@ class CanJoin(Operation, Abstract):
         """Lets it."""
         self.attributes[JOINED] = UnitAttr()
 
+    def leave_launch(self) -> None:
+        """Gives the operator a launch of its own; those behind it in its launch share another."""
+        self.attributes.pop(JOINED, None)
+        behind = self.next_op
+        if isinstance(behind, CanJoin):
+            behind.attributes.pop(JOINED, None)
+
     def verify_joined(self) -> None:
         """Checks that what stands in front can share a launch, and computes no operand."""
         other: CanJoin = self

@@ -69,6 +69,8 @@ class _Expansion:
             match op:
                 case te.ParOp() if op.iterations == self.shape[self.dimensions[op.variable]]:
                     around = self.loops
+                    if self.dimensions[op.variable] in map(self.dimensions.get, around):
+                        raise NotOfOperatorsError  # as places along a dimension are combined
                     self.loops = (*around, op.variable)
                     self.run(op.body.block.ops)
                     self.loops = around
@@ -116,14 +118,11 @@ class _Expansion:
                     raise NotOfOperatorsError
         return found
 
-    def read(self, op: te.ViewOp) -> _Number:
-        """The element of a buffer at the variables of the loops, or at 0 of an extent of 1."""
-        self.places(op)
-        return self.contents[op.buffer]
-
     def reduced(self, op: te.RedOp) -> _Number:
         """What a buffer holds combined with numbers of all iterations along a dimension."""
         (dimension,) = self.apart(op)
+        if op.buffer_type.element_type != f32:
+            raise NotOfOperatorsError
         before = self.contents[op.buffer]
         tile = self.held(self.numbers[op.value])
         extents = list(shape_of(tile.type))
@@ -166,11 +165,8 @@ class _Expansion:
         if tile is None:
             raise NotOfOperatorsError
         made = tb.STensorType(shape_of(tile.type), type_)
-        if function == IDENTITY:
-            if type_ == f32 or tile.type == made:
-                return tile
-            if self.parts and tile is self.parts[-1].results[0] and not tile.uses:
-                return Rewriter.replace_value_with_new_type(tile, made)
+        if function == IDENTITY and (type_ == f32 or tile.type == made):
+            return tile
         part = tb.CastOp(tile, made)
         functions = _chain(function)
         part.epilogue = epilogue_attribute(Epilogue(functions))
@@ -180,7 +176,8 @@ class _Expansion:
     def number(self, op: Operation) -> _Number:
         """What an operator of the function computes."""
         if isinstance(op, te.ViewOp):
-            return self.read(op)
+            self.places(op)  # as it must be an element at the variables of the loops
+            return self.contents[op.buffer]
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr):
             return _Number(None, ScalarFunction("fill", (op.value.value.data,)))
         operands = [self.numbers[one] for one in op.operands]
@@ -234,6 +231,22 @@ def _chain(function: ScalarFunction) -> tuple[ScalarFunction, ...]:
     return (*_chain(inner), outer)
 
 
+def _rounded_where_computed(parts: Sequence[Operation]) -> list[Operation]:
+    """The operators without casts of what nothing else reads: others round their own results."""
+    left = [*parts]
+    for part in parts:
+        if not isinstance(part, tb.CastOp) or part.epilogue is not None:
+            continue
+        made = part.operands[0]
+        if made.owner in left and made.has_one_use():
+            part.result.replace_all_uses_with(
+                Rewriter.replace_value_with_new_type(made, part.result.type)
+            )
+            part.erase()
+            left.remove(part)
+    return left
+
+
 def _dimensions(function: FuncOp) -> dict[SSAValue, int]:
     """The dimension of the tiles that the variable of each loop is; raises where it is several.
 
@@ -263,9 +276,9 @@ def _dimensions(function: FuncOp) -> dict[SSAValue, int]:
 def operators_of(op: tb.CustomOp) -> list[Operation]:
     """The operators of the block that an operator's function consists of, that of its result last.
 
-    None where its function is not known, or does not consist of such: nested parallel loops over
-    the dimensions of the result that write elements at their variables, computed in f32 from
-    elements at the same place, and sums and maxima of them along one dimension.
+    None where its function is not known, or does not consist of such: parallel loops, nested ones
+    over different dimensions of the result, that write elements at their variables, computed in f32
+    from elements at the same place, and sums and maxima in f32 of them along one dimension.
     """
     function = op.declared_function()
     if function is None or len(op.outputs) != 1:
@@ -282,7 +295,7 @@ def operators_of(op: tb.CustomOp) -> list[Operation]:
         found.run(function.body.block.ops)
         (result,) = [found.contents[one].tile for one in arguments if one not in given]
         if result is not None and result is found.parts[-1].results[0] and result.type == type_:
-            return found.parts
+            return _rounded_where_computed(found.parts)
     except (NotOfOperatorsError, LookupError, ValueError):
         pass
     for part in reversed(found.parts):

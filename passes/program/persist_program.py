@@ -22,7 +22,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import ScatterOp
-from mugraph.dialects.kn.overlap import JOINED, CanJoin, RuntimePart
+from mugraph.dialects.kn.overlap import CanJoin, RuntimePart
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
@@ -220,10 +220,7 @@ def make_program(function: FuncOp, ops: Sequence[CanJoin], blocks: Blocks) -> No
     blocks._replace(counters=counters).set(ops[0])
     first = 0
     for op, waits in zip(ops, awaited(ops), strict=True):
-        op.attributes.pop(JOINED, None)
-        # What was joined to the last of them is launched alone.
-        if op.next_op is not None:
-            op.next_op.attributes.pop(JOINED, None)
+        op.leave_launch()
         if isinstance(op, sched.LaunchOp):
             op.resident = None
             drop_implied_waits(op.resolve())

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import kn, sched
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn.overlap import JOINED, CanJoin
+from mugraph.dialects.kn.overlap import CanJoin
 from mugraph.dialects.kn.scatter import PlacedRows
 from mugraph.dialects.kn.workspace import ADDRESS_ALIGNMENT, NOT_IN_WORKSPACE, memory_root
 from mugraph.dialects.sched.programs import is_task
@@ -129,19 +129,6 @@ def storings(module: ModuleOp) -> Iterator[list[Storing]]:
             yield several
 
 
-def leave_launch(op: kn.ScatterOp) -> None:
-    """Rewrite: takes an operator out of the launch that it is a part of."""
-    following = op.next_op
-    if op.is_joined:
-        head = head_of(op)
-        assert head.parent is not None
-        op.detach()
-        head.parent.insert_op_before(op, head)
-        del op.attributes[JOINED]
-    elif isinstance(following, CanJoin) and following.is_joined:
-        del following.attributes[JOINED]
-
-
 def store_rows(several: list[Storing]) -> None:
     """Rewrite: one kernel stores rows where tables have them, in all of its launches."""
     kernel = several[0].launch.resolve()
@@ -154,9 +141,14 @@ def store_rows(several: list[Storing]) -> None:
     assert store.parent is not None
     store.parent.insert_op_before(tile, store)
     kernel.place(several[0].argument, several[0].rows)
-    for each in several:
-        each.scatter.set_stored()
-        leave_launch(each.scatter)
+    for scatter in (each.scatter for each in several):
+        scatter.set_stored()
+        if scatter.is_joined:
+            head = head_of(scatter)
+            assert head.parent is not None
+            scatter.detach()
+            head.parent.insert_op_before(scatter, head)
+        scatter.leave_launch()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -33,19 +34,12 @@ MOST_UNROLLED = 512
 _ITSELF = AffineMapAttr(AffineMap.identity(1))
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """Accesses in the body of a loop to one element, which moves on by one as the loop runs."""
-
-    loop: te.SeqOp
-    accesses: tuple[te.ViewOp | te.BindOp, ...]
-
-
-def find_neighbours(loop: te.SeqOp, width: int) -> list[Neighbours]:
+def find_neighbours(loop: te.SeqOp, width: int) -> list[Sequence[te.ViewOp | te.BindOp]]:
     """What a loop of a step can access at once, ``width`` of its iterations together.
 
-    All accesses to a buffer that is read and written must be to the same element; a body with
-    effects of other kinds is left as it is.  Elements that are only written, by several operators,
+    Each group accesses one element in the body, which moves on by one as the loop runs.  All
+    accesses to a buffer that is read and written must be to the same element; a body with effects
+    of other kinds is left as it is.  Elements that are only written, by several operators,
     are written in the order of these: the last of them comes first here.
     """
     inner = [op for op in loop.body.walk()]
@@ -57,7 +51,7 @@ def find_neighbours(loop: te.SeqOp, width: int) -> list[Neighbours]:
     for op in inner:
         if isinstance(op, te.AccessOp) and op.buffer_type.memory_space is not te.Space.REGISTER:
             groups.setdefault(op.buffer, []).append(op)
-    found: list[Neighbours] = []
+    found: list[Sequence[te.ViewOp | te.BindOp]] = []
     for accesses in groups.values():
         if has_atomics and any(op.kind != "read" for op in accesses):
             continue
@@ -73,9 +67,7 @@ def find_neighbours(loop: te.SeqOp, width: int) -> list[Neighbours]:
                 for op in accesses
             ):
                 continue
-            found += [
-                Neighbours(loop, (op,)) for op in reversed(accesses) if isinstance(op, te.BindOp)
-            ]
+            found += [[op] for op in reversed(accesses) if isinstance(op, te.BindOp)]
             continue
         for same in elements.values():
             direct = [
@@ -84,7 +76,7 @@ def find_neighbours(loop: te.SeqOp, width: int) -> list[Neighbours]:
                 if isinstance(op, (te.ViewOp, te.BindOp)) and op.parent_block() is loop.body.block
             ]
             if len(direct) == len(same) and _are_neighbours(direct[0], loop, width):
-                found.append(Neighbours(loop, tuple(direct)))
+                found.append(direct)
     return found
 
 
@@ -108,10 +100,7 @@ def cut_in_strips(loop: te.SeqOp, width: int) -> te.SeqOp:
     for op in [*loop.body.block.ops]:
         op.detach()
         body.add_op(op)
-        for inner in op.walk():
-            inner.operands = [
-                index.result if one is loop.variable else one for one in inner.operands
-            ]
+    loop.variable.replace_all_uses_with(index.result)
     strip = te.SeqOp(width, body)
     outer.add_op(strip)
     Rewriter.replace_op(loop, te.SeqOp(loop.iterations // width, outer), [])
@@ -123,8 +112,8 @@ def access_neighbours_at_once(loop: te.SeqOp) -> None:
     width = strip_of(loop)
     if 1 < width < loop.iterations:
         loop = cut_in_strips(loop, width)
-    for found in find_neighbours(loop, width):
-        _access_at_once(found)
+    for accesses in find_neighbours(loop, width):
+        _access_at_once(loop, accesses)
 
 
 def _are_neighbours(op: te.HasTouches, loop: te.SeqOp, width: int) -> bool:
@@ -237,9 +226,8 @@ def copy_at_once(loop: te.SeqOp) -> None:
         Rewriter.erase_op(loop)
 
 
-def _access_at_once(found: Neighbours) -> None:
+def _access_at_once(loop: te.SeqOp, accesses: Sequence[te.ViewOp | te.BindOp]) -> None:
     """Reads the neighbours before the loop, if it reads them first, and writes them after it."""
-    loop, accesses = found.loop, found.accesses
     first = accesses[0]
     type_ = te.BufferType.of(
         (loop.iterations,), first.buffer_type.element_type, None, te.Space.REGISTER

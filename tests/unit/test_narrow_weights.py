@@ -407,9 +407,12 @@ def chosen_of_4_bits(rows: int, columns: int, depth: int) -> TileChoice:
 
 
 def test_warp_groups_share_what_they_convert() -> None:
-    """Two groups of 64 columns each, and about as many blocks as multiprocessors."""
-    chosen = chosen_of_4_bits(64, 14336, 4096)
-    assert (chosen.partition.grid, chosen.partition.block[0]) == ((112, 1, 1), 256)
+    """Two groups of 64 columns each, and about as many blocks as multiprocessors.
+
+    An iteration has 256 of the depth: no step of the conversion takes shared memory.
+    """
+    chosen = chosen_of_4_bits(64, 14336, 4096).partition
+    assert (chosen.grid, chosen.block[0], chosen.forloop) == ((112, 1, 1), 256, 16)
 
 
 @pytest.mark.parametrize("depth", [4096, 12288, 14336])

@@ -139,10 +139,9 @@ class KernelModel(NamedTuple):
                 stored.append(Moved.of(space, op))
             elif product_index(op) is not None or any(v in of_products for v in op.operands):
                 of_products.update(dict.fromkeys(op.results))
-            elif is_read_by_elements(op):
-                between += op.results
             else:
-                others += [result for result in op.results if not is_in_registers(result)]
+                among = between if is_read_by_elements(op) else others
+                among += [result for result in op.results if not is_in_registers(result)]
         tiles: dict[Alike, list[SSAValue]] = {}
         for value, numbers in space.numbers.items():
             tiles.setdefault(Alike(shape_of(value.type), numbers), []).append(value)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.cute import LayoutError
 from mugraph.errors import UserError
@@ -72,9 +72,13 @@ def _ends_in_user_code(trace: TracebackType | None) -> bool:
     return last is not None and is_of_user(last.tb_frame)
 
 
-_OF_ALGEBRA = (KernelError, LayoutError, VerifyException, IndexError, TypeError)
+_OF_ALGEBRA = (UserError, LayoutError, DiagnosticException, IndexError, TypeError)
 _OF_PYTHON = (NameError, AttributeError, ArithmeticError)
 """What Python says of a program; an error of ours, if mugraph's own code raises it."""
+
+
+_PLACED = re.compile(r"[^:]+:\d+(:\d+)?: ")
+"""How a text begins that has a place."""
 
 
 @contextmanager
@@ -89,19 +93,20 @@ def reported() -> Generator[None]:
         if place is None and frame is not None:
             place = ":".join(map(str, place_of_frame(frame)[:2]))
         text = str(error)
-        if place is not None and not text.startswith(place):
+        if place is not None and not _PLACED.match(text):
             text = f"{place}: {text}"
         raise KernelError(text) from None
 
 
-def _show_uncaught(shown: Any, kind: Any, error: BaseException, trace: Any) -> None:
-    """Shows an error that ends a program: one of a user is a sentence."""
+def _show_uncaught(kind: Any, error: BaseException, trace: Any) -> None:
+    """Shows an error that ends a program: one of a user is a sentence, others are as ever."""
     if not isinstance(error, UserError | LayoutError):
-        shown(kind, error, trace)
+        sys.__excepthook__(kind, error, trace)
         return
     place, text = place_in_traceback(trace), str(error)
     has_place = place is None or isinstance(error, KernelError)
     print(text if has_place else f"{place}: {text}", file=sys.stderr)
 
 
-sys.excepthook = partial(_show_uncaught, sys.excepthook)
+if sys.excepthook is sys.__excepthook__:  # a program that shows errors by itself goes on to
+    sys.excepthook = _show_uncaught

@@ -149,7 +149,7 @@ class PipelineAsync:
         for group in (producer_group, consumer_group):
             if not isinstance(group, CooperativeGroup):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise KernelError(f"create: {group!r} is no CooperativeGroup")
-        if cls._OF_TMA and tx_count < 1:
+        if cls._OF_TMA and (not isinstance(tx_count, int) or tx_count < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise KernelError("create: tx_count is the bytes that TMA brings for a stage")
         full = barrier_storage
         if full is None:

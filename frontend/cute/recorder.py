@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from math import gcd, prod
 from typing import Any
 
@@ -91,22 +91,28 @@ class Recorder(AsyncRecorder):
         buffer = self.recording.shared(type_, name, max(alignment, VECTOR_BYTES))
         return RecordedTensor(RecordedEngine(self.recording, buffer, found, swizzle), layout)
 
-    def when(self, condition: Any) -> Any:
+    @contextmanager
+    def when(self, condition: Any) -> Generator[None]:
         """What runs where a condition holds."""
-        if isinstance(condition, Predicate):
-            return _both(self.recording.condition(condition), self.states.condition(condition))
-        if isinstance(condition, Number) and condition.value.type == i1:
-            is_on_elements = self.states.unchanged("a condition on elements")
-            return _both(self.recording.truth(condition.value), is_on_elements)
         if condition is True:
-            return nullcontext()
-        if condition is False:
-            is_never = self.states.unchanged("a condition that never holds")
-            return _both(self.recording.left_out(), is_never)
-        raise KernelError(
-            f"when: {condition!r} is no condition, such as 'thread < 32' on threads, blocks or "
-            "iterations, or 'a[i] > 0' on elements"
-        )
+            yield
+            return
+        if isinstance(condition, Predicate):
+            around = self.recording.condition(condition)
+            states = self.states.condition(condition)
+        elif isinstance(condition, Number) and condition.value.type == i1:
+            around = self.recording.truth(condition.value)
+            states = self.states.unchanged("a condition on elements")
+        elif condition is False:
+            around = self.recording.left_out()
+            states = self.states.unchanged("a condition that never holds")
+        else:
+            raise KernelError(
+                f"when: {condition!r} is no condition, such as 'thread < 32' on threads, blocks or "
+                "iterations, or 'a[i] > 0' on elements"
+            )
+        with around, states:
+            yield
 
     def iterate(self, extent: Numeric, name: str) -> Iterator[Numeric]:
         """One iteration, which stands for all of a loop."""
@@ -445,14 +451,6 @@ class Recorder(AsyncRecorder):
             if not _is(beta, 0):
                 value = value + (y[index] if _is(beta, 1) else beta * y[index])
             y[index] = value
-
-
-@contextmanager
-def _both(
-    first: AbstractContextManager[None], second: AbstractContextManager[None]
-) -> Generator[None]:
-    with first, second:
-        yield
 
 
 def _is(value: Any, number: int) -> bool:

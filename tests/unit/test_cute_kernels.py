@@ -726,3 +726,24 @@ def test_an_uncaught_mistake_is_one_line(capfd: pytest.CaptureFixture[str], tmp_
     assert capfd.readouterr().err == (
         f"{program}:4: the index 99 is outside of 'a', which has 64 there\n"
     )
+
+
+def test_errors_of_others_and_other_hooks_are_as_ever(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    hook = "import sys\nsys.excepthook = lambda kind, *_: print('other', kind.__name__)\n"
+    use = "from mugraph import cute\n"
+    wrong = "cute.make_fake_tensor('f32', (0,))\n"
+    for text, out, error in (
+        (f"{use}1 / 0\n", "", "ZeroDivisionError: division by zero"),
+        (f"{use}{wrong}", "", f"{program}:2: The shape 0 has the extent 0"),
+        (f"{hook}{use}{wrong}", "other LayoutError", ""),
+        (f"{use}{hook}{wrong}", "other LayoutError", ""),
+    ):
+        program.write_text(text)
+        assert subprocess.run([sys.executable, str(program)], check=False).returncode == 1
+        shown = capfd.readouterr()
+        assert shown.out.strip() == out
+        assert error in shown.err
+        assert ("Traceback" in shown.err) == ("ZeroDivisionError" in error)

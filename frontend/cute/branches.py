@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
@@ -16,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mugraph.cute.carried import names_read
+from mugraph.cute.carried import definition_of, names_read
 from mugraph.cute.control import when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Predicate
@@ -102,17 +101,7 @@ def with_branches(function: Function) -> Function:
     """
     if hasattr(function, "__wrapped__"):
         return function
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError):
-        return function
-    text, is_indented = "".join(lines), lines[0][0].isspace()
-    try:
-        # As it stands, so that columns are those of the file.
-        tree = ast.parse(f"if True:\n{text}" if is_indented else text)
-    except SyntaxError:
-        return function
-    definition = next((one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)), None)
+    definition, before = definition_of(function)
     if definition is None:
         return function
     prints = _with_print(function, definition)
@@ -120,7 +109,7 @@ def with_branches(function: Function) -> Function:
         return function
     definition.decorator_list = []
     definition.body = _rewritten(definition.body, [])
-    return _compiled(function, definition, first - 1 - is_indented)
+    return _compiled(function, definition, before)
 
 
 def _with_print(function: Callable[..., Any], definition: ast.FunctionDef) -> bool:

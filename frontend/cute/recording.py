@@ -27,6 +27,7 @@ from mugraph.dialects.launch_extents import GridCut
 from mugraph.dialects.locations import file_location
 from mugraph.dialects.te.mapped import OF_EACH_THREAD, UNROLL
 from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
+from mugraph.dialects.te.points import evaluate
 from mugraph.dialects.tensor_types import element_bytes_of
 
 SHARED_ALIGNMENT = 128
@@ -69,8 +70,6 @@ class Recording:
         self._step: int | None = None
         """How many blocks are outside of the current step; ``None`` between steps."""
         self._last_registers: te.NewOp | None = None
-        self._conditions: list[Predicate] = []
-        """Those that operators stand under now."""
         self.shared_bytes = 0
         self.may_leave_buffers = False
         """Whether bounds alone do not say that all accesses stay in their buffers."""
@@ -186,21 +185,19 @@ class Recording:
         in_step = predicate.uses(self.threads.variable) or (
             self._step is not None and len(self._blocks) > self._step + 1
         )
-        self._conditions.append(predicate)
-        try:
-            with self._inside(op, body, in_step=in_step):
-                yield
-        finally:
-            self._conditions.pop()
+        with self._inside(op, body, in_step=in_step):
+            yield
 
     def threads_that_come(self) -> npt.NDArray[np.bool_]:
         """The threads of a block for which conditions on the thread alone hold."""
-        threads = np.arange(prod(self.block_dim))
-        come = np.ones(len(threads), np.bool_)
-        for predicate in self._conditions:
-            for index, is_same in predicate.conditions:
-                if index.variables() == {self.threads.variable}:
-                    found = index.at({self.threads.variable: threads})
+        thread = self.threads.variable
+        points = {thread: np.arange(prod(self.block_dim))}
+        come = np.ones(prod(self.block_dim), np.bool_)
+        for op in [block.parent_op() for block in self._blocks]:
+            for expression, is_same in op.conditions() if isinstance(op, te.IfOp) else ():
+                operands = list(op.indices)
+                if {operands[place] for place in expression.used_dims()} == {thread}:
+                    found = evaluate(expression, operands, points)
                     come &= found == 0 if is_same else found >= 0
         return come
 

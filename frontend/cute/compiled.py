@@ -9,7 +9,7 @@ from typing import Any
 
 import mugraph
 from mugraph.cute.errors import KernelError, reported
-from mugraph.cute.kernel import Launch, launches_of
+from mugraph.cute.kernel import launches_of
 from mugraph.cute.tensors import order_in_memory
 from mugraph.dialects import te
 from mugraph.passes.targets import DEFAULT_TARGET
@@ -69,7 +69,13 @@ def compile(
         for place, one in enumerate(arguments)
     )
     with reported():
-        launch = _only_launch(function, arguments)
+        launches = launches_of(function, arguments)
+        if len(launches) != 1:
+            raise KernelError(
+                f"compile: {getattr(function, '__name__', function)} launches {len(launches)} "
+                "kernels; a function of 'cute.jit' that launches one is compiled"
+            )
+        (launch,) = launches
         layouts = {one.name: one.layout for one in launch.call.parameters}
         given = {name: launch.call.arguments[name] for name in layouts}
         known = [one for one in arguments if any(one is other for other in given.values())]
@@ -98,13 +104,3 @@ def compile(
             [places[names[position]] for position in te.input_parameters(kernel)],
             [places[names[position]] for position in written],
         )
-
-
-def _only_launch(function: Callable[..., Any], arguments: Sequence[Any]) -> Launch:
-    found = launches_of(function, arguments)
-    if len(found) != 1:
-        raise KernelError(
-            f"compile: {getattr(function, '__name__', function)} launches {len(found)} kernels; a "
-            "function of 'cute.jit' that launches one is compiled"
-        )
-    return found[0]

@@ -121,7 +121,7 @@ class Recorder(AsyncRecorder):
             yield from range(extent)
             return
         with (
-            self.recording.shared_loop(most, name) if most > 1 else nullcontext(0) as variable,
+            self.recording.loop(most, name) if most > 1 else nullcontext(0) as variable,
             self.states.loop(variable, extent),
             self.recording.where(variable < extent),
         ):
@@ -204,7 +204,7 @@ class Recorder(AsyncRecorder):
     def _where(self, predicate: Any) -> Any:
         if predicate is True:
             return nullcontext()
-        return self.recording.each_condition(self._predicate(predicate))
+        return self.recording.condition(self._predicate(predicate), in_step=True)
 
     @staticmethod
     def _predicate(predicate: Any) -> Predicate:

@@ -127,9 +127,14 @@ class Recording:
             self._blocks.pop()
             self._step = None
 
+    @property
+    def _is_of_each(self) -> bool:
+        """Whether a loop or condition of each thread is around."""
+        return self._step is not None and len(self._blocks) > self._step + 1
+
     def between(self, op: Operation) -> None:
         """Adds an operator of all threads together, between steps."""
-        if self._step is not None and len(self._blocks) > self._step + 1:
+        if self._is_of_each:
             raise KernelError(
                 f"'{op.name}' is for all threads of the block, and stands under a condition on the "
                 "thread, or in a loop under one; move it out"
@@ -157,34 +162,26 @@ class Recording:
 
     @contextmanager
     def loop(self, extent: int, name: str, *, unroll: bool = False) -> Generator[Numeric]:
-        """A loop of each thread, in the current step; its variable."""
-        with self._loop(extent, name, in_step=True, unroll=unroll) as variable:
-            yield variable
+        """A loop of all threads together, or of each thread; its variable.
 
-    @contextmanager
-    def shared_loop(self, extent: int, name: str) -> Generator[Numeric]:
-        """A loop of all threads together, or of each where a condition on the thread is around."""
-        in_step = self._step is not None and len(self._blocks) > self._step + 1
-        with self._loop(extent, name, in_step=in_step, unroll=False) as variable:
-            yield variable
-
-    @contextmanager
-    def _loop(self, extent: int, name: str, *, in_step: bool, unroll: bool) -> Generator[Numeric]:
+        The latter where a condition on the thread is around, and where it is written out.
+        """
         body = Block(arg_types=[IndexType()])
         op = te.SeqOp(extent, body)
         if unroll:
             op.attributes[UNROLL] = UnitAttr()
-        with self._inside(op, body, in_step=in_step):
+        with self._inside(op, body, in_step=unroll or self._is_of_each):
             yield self._variable(op.variable, extent, name)
 
     @contextmanager
-    def condition(self, predicate: Predicate) -> Generator[None]:
-        """What runs where conditions hold; of all threads together where they are alike for all."""
+    def condition(self, predicate: Predicate, *, in_step: bool = False) -> Generator[None]:
+        """What runs where conditions hold; of all threads together where they are alike for all.
+
+        ``in_step`` is of what each thread does in the current step.
+        """
         body = Block()
         op = te.IfOp(*conditions_of(predicate), body)
-        in_step = predicate.uses(self.threads.variable) or (
-            self._step is not None and len(self._blocks) > self._step + 1
-        )
+        in_step = in_step or self._is_of_each or predicate.uses(self.threads.variable)
         with self._inside(op, body, in_step=in_step):
             yield
 
@@ -200,14 +197,6 @@ class Recording:
                     found = evaluate(expression, operands, points)
                     come &= found == 0 if is_same else found >= 0
         return come
-
-    @contextmanager
-    def each_condition(self, predicate: Predicate) -> Generator[None]:
-        """What each thread does where conditions hold, in the current step."""
-        body = Block()
-        op = te.IfOp(*conditions_of(predicate), body)
-        with self._inside(op, body, in_step=True):
-            yield
 
     @contextmanager
     def truth(self, condition: SSAValue) -> Generator[None]:

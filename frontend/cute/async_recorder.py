@@ -49,6 +49,8 @@ class AsyncRecorder:
     def __init__(self, recording: Recording, states: States) -> None:
         self.recording = recording
         self.states = states
+        self.thread, self.block = recording.thread, recording.block
+        self.block_dim, self.grid_dim = recording.block_dim, recording.grid
         self._sums: dict[SSAValue, None] = {}
         """The registers that products of warp groups add to."""
         self._fence: te.WarpgroupFenceOp | None = None

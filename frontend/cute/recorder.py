@@ -45,26 +45,6 @@ from mugraph.texpr import scalars
 class Recorder(AsyncRecorder):
     """Executes algorithms by recording them; one thread's view stands for that of all threads."""
 
-    @property
-    def thread(self) -> Numeric:
-        """The number of the thread in its block."""
-        return self.recording.thread
-
-    @property
-    def block(self) -> Numeric:
-        """The number of the block in the grid."""
-        return self.recording.block
-
-    @property
-    def block_dim(self) -> tuple[int, int, int]:
-        """The threads of a block along x, y and z."""
-        return self.recording.block_dim
-
-    @property
-    def grid_dim(self) -> tuple[Numeric, Numeric, Numeric]:
-        """The blocks of the grid along x, y and z."""
-        return self.recording.grid
-
     def barrier(self) -> None:
         """All threads of the block meet."""
         self.recording.between(te.BarrierOp(te.Scope.BLOCK))

@@ -190,9 +190,10 @@ class Recording:
         thread = self.threads.variable
         points = {thread: np.arange(prod(self.block_dim))}
         come = np.ones(prod(self.block_dim), np.bool_)
-        for op in [block.parent_op() for block in self._blocks]:
-            for expression, is_same in op.conditions() if isinstance(op, te.IfOp) else ():
-                operands = list(op.indices)
+        around = [block.parent_op() for block in self._blocks]
+        for op in [one for one in around if isinstance(one, te.IfOp)]:
+            operands = list(op.indices)
+            for expression, is_same in op.conditions():
                 if {operands[place] for place in expression.used_dims()} == {thread}:
                     found = evaluate(expression, operands, points)
                     come &= found == 0 if is_same else found >= 0

@@ -27,10 +27,17 @@ class KernelError(UserError, ValueError):
     """A kernel that cannot be recorded; its text begins with the line of Python that says so."""
 
 
+_OURS = frozenset(("mugraph", "xdsl"))
+_LIBRARIES = _OURS | {"numpy", "torch"} | sys.stdlib_module_names
+
+
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
 def is_of_user(frame: FrameType) -> bool:
-    """Whether a frame is not one of mugraph's own, or of what it calls."""
-    name = str(frame.f_globals.get("__name__", ""))
-    return name.partition(".")[0] not in ("mugraph", "contextlib", "xdsl")
+    """Whether a frame is not one of mugraph's own, or of what it or the user's program calls."""
+    return _package_of(frame) not in _LIBRARIES
 
 
 def user_frame() -> FrameType | None:
@@ -64,12 +71,11 @@ def place_in_traceback(trace: TracebackType | None) -> str | None:
     return found
 
 
-def _ends_in_user_code(trace: TracebackType | None) -> bool:
-    """Whether an error was raised by the user's program itself."""
-    last = trace
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is not None and is_of_user(last.tb_frame)
+def _ends_in_own_code(trace: TracebackType) -> bool:
+    """Whether an error was raised by mugraph itself, not by the user's program or a library."""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return _package_of(trace.tb_frame) in _OURS
 
 
 _OF_ALGEBRA = (UserError, LayoutError, DiagnosticException, IndexError, TypeError)
@@ -87,9 +93,10 @@ def reported() -> Generator[None]:
     try:
         yield
     except (*_OF_ALGEBRA, *_OF_PYTHON) as error:
-        if isinstance(error, _OF_PYTHON) and not _ends_in_user_code(error.__traceback__):
+        trace = error.__traceback__
+        if isinstance(error, _OF_PYTHON) and trace is not None and _ends_in_own_code(trace):
             raise
-        place, frame = place_in_traceback(error.__traceback__), user_frame()
+        place, frame = place_in_traceback(trace), user_frame()
         if place is None and frame is not None:
             place = ":".join(map(str, place_of_frame(frame)[:2]))
         text = str(error)

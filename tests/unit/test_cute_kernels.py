@@ -690,6 +690,12 @@ def test_mistakes_of_a_program_are_sentences_with_its_line() -> None:
     def remainders(a: Any) -> None:
         a[0, 0] = a[0, 0] % 2  # here
 
+    def clips(a: Any) -> None:
+        a[0, 0] = np.clip(a[0, 1], 0.0, 1.0)  # here
+
+    def agents(a: Any) -> None:
+        cute.pipeline.Agent.Warp  # noqa: B018  # pyright: ignore  # here
+
     def waits(a: Any) -> None:
         cute.arch.cp_async_wait_group(cute.arch.thread_idx()[0])  # here
 
@@ -703,6 +709,8 @@ def test_mistakes_of_a_program_are_sentences_with_its_line() -> None:
     refused(unnamed, "# here", "'missing' is not defined", a)
     refused(divides, "# here", "division by zero", a)
     refused(remainders, "# here", "unsupported operand type(s) for %", a)
+    refused(agents, "# here", "Warp", a)
+    refused(clips, "# here", "asks for an element of a tensor", a)
     refused(waits, "# here", "thread groups cannot be under way", a)
     refused(barriers, "# here", "barriers have the numbers 1 to 15, not 17", a)
     call = cute.kernel(barriers)(a)

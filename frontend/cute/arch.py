@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from math import prod
 from typing import Any
 
 from mugraph.cute.errors import KernelError
@@ -168,7 +169,10 @@ def shuffle_sync_op(
         raise KernelError(f"shuffle_sync: lanes have the numbers 0 to {_LANES}, not {offset}")
     if not isinstance(bounds, int):
         raise KernelError(f"shuffle_sync: mask_and_clamp is an integer, not {bounds}")
-    return kernel_machine("shuffle_sync").shuffle(kind, value, offset, bounds)
+    machine = kernel_machine("shuffle_sync")
+    if (threads := prod(machine.block_dim)) % WARP:
+        raise KernelError(f"shuffle_sync: the {threads} threads of the block are no whole warps")
+    return machine.shuffle(kind, value, offset, bounds)
 
 
 shuffle_sync = partial(shuffle_sync_op, "idx", _LANES)

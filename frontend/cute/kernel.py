@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Attribute, Block, Region
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -32,7 +32,7 @@ from mugraph.cute.errors import KernelError, reported, short_path
 from mugraph.cute.indices import Index, Numeric
 from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import RecordedEngine, element_of
-from mugraph.cute.parameters import Parameter, is_of_torch, parameter_of
+from mugraph.cute.parameters import is_of_torch, parameter_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
 from mugraph.cute.simt import SimtMachine
@@ -213,7 +213,8 @@ class Launch:
         sizes = list(dict.fromkeys(size for one in parameters for size in one.sizes if size))
         with reported():
             _require_names(sizes)
-            body = Block(arg_types=[*map(self._type, parameters), *(IndexType() for _one in sizes)])
+            types = [te.BufferType.of(one.shape, element_of(one.dtype)) for one in parameters]
+            body = Block(arg_types=[*types, *(IndexType() for _one in sizes)])
         recording = self._recorded(body, sizes)
         with reported():
             body.add_ops([recording.finish(), ReturnOp()])
@@ -221,15 +222,13 @@ class Launch:
             argument.name_hint = size.name
             size.value.replace_all_uses_with(argument)
         written = self.call.kernel.results
-        attributes = [
-            DictionaryAttr({te.RESULT: UnitAttr()} if one.name in written else {})
-            for one in parameters
-        ]
-        for place, one in enumerate(parameters):
+        attributes: list[DictionaryAttr] = []
+        for one in parameters:
+            entry: dict[str, Attribute] = {te.RESULT: UnitAttr()} if one.name in written else {}
             if one.sizes:
-                names = [StringAttr(size.name if size else "") for size in one.sizes]
-                entry = {**attributes[place].data, EXTENT: ArrayAttr(names)}
-                attributes[place] = DictionaryAttr(entry)
+                names = [size.name if size else "" for size in one.sizes]
+                entry[EXTENT] = ArrayAttr(map(StringAttr, names))
+            attributes.append(DictionaryAttr(entry))
         attributes += [DictionaryAttr({EXTENT: StringAttr(size.name)}) for size in sizes]
         function = FuncOp(
             self.name,
@@ -289,10 +288,6 @@ class Launch:
         stream = StringIO()
         Printer(stream=stream, print_debuginfo=True).print_op(self.trace(arch))
         return f"{stream.getvalue()}\n"
-
-    @staticmethod
-    def _type(one: Parameter) -> te.BufferType:
-        return te.BufferType.of(one.shape, element_of(one.dtype))
 
 
 def _verify(module: ModuleOp) -> None:

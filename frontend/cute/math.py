@@ -54,11 +54,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 def full_like(values: Values, number: Any) -> Values:
     """As many values, all of them the number."""
-
-    def of(_value: Any) -> Any:
-        return number
-
-    return Values.each(of, values)
+    return Values.each(lambda *_value: number, values)
 
 
 class ReductionOp:

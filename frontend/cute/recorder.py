@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, nullcontext
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from xdsl.dialects import math as math_dialect
@@ -38,7 +38,7 @@ from mugraph.dialects.cute.engines import TransformEngine
 from mugraph.dialects.cute.recast import max_common_vector
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
-from mugraph.dialects.programming_model import VECTOR_BYTES, WARP
+from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.texpr import scalars
 
 
@@ -120,10 +120,6 @@ class Recorder(AsyncRecorder):
 
     def shuffle(self, kind: str, value: Any, offset: Any, clamp: int) -> Any:
         """What the thread gets of another one of its warp."""
-        if prod(self.block_dim) % WARP:
-            raise KernelError(
-                f"shuffle_sync: the {prod(self.block_dim)} threads of the block are no whole warps"
-            )
         if isinstance(value, int | float):
             return value  # the same in all threads
         found = scalars.widened(as_value(self.recording, value), self.recording.add)

@@ -21,13 +21,11 @@ from mugraph.cute.compiled import CompiledFunction, compile
 from mugraph.cute.control import SmemAllocator, dynamic_range, elem_less, printf, when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.kernel import (
-    FakeTensor,
     Kernel,
     KernelCall,
     Launch,
     jit,
     kernel,
-    make_fake_tensor,
 )
 from mugraph.cute.math import ReductionOp, full_like, where
 from mugraph.cute.numbers import size_in_bytes
@@ -41,6 +39,7 @@ from mugraph.cute.nvgpu import (
     make_tiled_mma,
     warpgroup,
 )
+from mugraph.cute.parameters import FakeTensor, make_fake_tensor
 from mugraph.cute.sizes import ceil_div, divisibility, size, sym_int
 from mugraph.cute.storage import struct
 from mugraph.dialects import cute as algebra

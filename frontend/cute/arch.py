@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from math import prod
 from typing import Any
 
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric
 from mugraph.cute.machine import kernel_machine, number_of_groups
 from mugraph.cute.sizes import grid_at_most
+from mugraph.dialects import te
 from mugraph.dialects.programming_model import WARP
 
 WARP_SIZE = WARP
@@ -84,7 +86,7 @@ def elect_one() -> AbstractContextManager[None]:
 
 def sync_warp() -> None:
     """All threads of the warp meet."""
-    kernel_machine("sync_warp").sync_warp()
+    kernel_machine("sync_warp").instruct(te.BarrierOp(te.Scope.WARP))
 
 
 def barrier(barrier_id: int | None = None, number_of_threads: int | None = None) -> None:
@@ -96,7 +98,7 @@ def barrier(barrier_id: int | None = None, number_of_threads: int | None = None)
         return sync_threads()
     if barrier_id is None or number_of_threads is None:
         raise KernelError("barrier: give a number and how many threads meet, or neither")
-    kernel_machine("barrier").named_barrier(barrier_id, number_of_threads)
+    kernel_machine("barrier").instruct(te.NamedBarrierOp(barrier_id, number_of_threads))
 
 
 def mbarrier_init(pointer: Any, arrivals: int) -> None:
@@ -106,7 +108,7 @@ def mbarrier_init(pointer: Any, arrivals: int) -> None:
 
 def mbarrier_init_fence() -> None:
     """Copies see the mbarriers that the thread has set up."""
-    kernel_machine("mbarrier_init_fence").mbarrier_init_fence()
+    kernel_machine("mbarrier_init_fence").instruct(te.MbarrierFenceOp())
 
 
 def mbarrier_arrive(pointer: Any) -> None:
@@ -131,26 +133,26 @@ def fence_proxy(kind: str = "async.shared", space: str = "cta") -> None:
     """What the thread wrote to shared memory is seen by copies and products behind a barrier."""
     if (kind, space) != ("async.shared", "cta"):
         raise KernelError(f"fence_proxy: there is 'async.shared' in 'cta', not {kind} in {space}")
-    kernel_machine("fence_proxy").proxy_fence()
+    kernel_machine("fence_proxy").instruct(te.ProxyFenceOp())
 
 
 def cp_async_bulk_commit_group() -> None:
     """Closes a group: the stores by TMA that the thread has begun since the one before."""
-    kernel_machine("cp_async_bulk_commit_group").bulk_commit()
+    kernel_machine("cp_async_bulk_commit_group").instruct(te.BulkCommitOp())
 
 
 def cp_async_bulk_wait_group(groups: Numeric) -> None:
     """Waits until at most ``groups`` of the thread's newest stores by TMA may still read."""
     name = "cp_async_bulk_wait_group"
-    kernel_machine(name).bulk_wait(number_of_groups(name, groups))
+    kernel_machine(name).instruct(te.BulkWaitOp(number_of_groups(name, groups)))
 
 
-def _shuffle(
+def shuffle_sync_op(
     kind: str,
     clamp: int,
     value: Any,
     offset: Any,
-    mask: int = -1,
+    mask: Any = -1,
     mask_and_clamp: int | None = None,
 ) -> Any:
     """What the thread gets of another one of its warp, which ``offset`` says.
@@ -160,19 +162,23 @@ def _shuffle(
     threads of the warp take part.  Raises KernelError for a mask that leaves some out.
     """
     if mask not in _ALL_LANES:
-        raise KernelError(f"shuffle_sync: all threads of a warp take part, not those of {mask:#x}")
+        shown = f"{mask:#x}" if isinstance(mask, int) else mask
+        raise KernelError(f"shuffle_sync: all threads of a warp take part, not those of {shown}")
     bounds: Any = clamp if mask_and_clamp is None else mask_and_clamp
     if isinstance(offset, int) and not 0 <= offset < WARP:
         raise KernelError(f"shuffle_sync: lanes have the numbers 0 to {_LANES}, not {offset}")
     if not isinstance(bounds, int):
         raise KernelError(f"shuffle_sync: mask_and_clamp is an integer, not {bounds}")
-    return kernel_machine("shuffle_sync").shuffle(kind, value, offset, bounds)
+    machine = kernel_machine("shuffle_sync")
+    if (threads := prod(machine.block_dim)) % WARP:
+        raise KernelError(f"shuffle_sync: the {threads} threads of the block are no whole warps")
+    return machine.shuffle(kind, value, offset, bounds)
 
 
-shuffle_sync = partial(_shuffle, "idx", _LANES)
-shuffle_sync_up = partial(_shuffle, "up", 0)
-shuffle_sync_down = partial(_shuffle, "down", _LANES)
-shuffle_sync_bfly = partial(_shuffle, "bfly", _LANES)
+shuffle_sync = partial(shuffle_sync_op, "idx", _LANES)
+shuffle_sync_up = partial(shuffle_sync_op, "up", 0)
+shuffle_sync_down = partial(shuffle_sync_op, "down", _LANES)
+shuffle_sync_bfly = partial(shuffle_sync_op, "bfly", _LANES)
 
 
 def warp_reduction(val: Any, op: Callable[[Any, Any], Any], *, threads_in_group: int = WARP) -> Any:

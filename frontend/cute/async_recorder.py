@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import AffineMapAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric, Predicate, affine_map, as_index
@@ -49,10 +49,14 @@ class AsyncRecorder:
     def __init__(self, recording: Recording, states: States) -> None:
         self.recording = recording
         self.states = states
+        self.thread, self.block = recording.thread, recording.block
+        self.block_dim, self.grid_dim = recording.block_dim, recording.grid
         self._sums: dict[SSAValue, None] = {}
         """The registers that products of warp groups add to."""
         self._fence: te.WarpgroupFenceOp | None = None
         """The last one."""
+        self.said: list[Callable[[], None]] = []
+        """What the kernel prints."""
 
     def new_state(self, number: Numeric) -> Count:
         """The state of a pipeline that was advanced so often."""
@@ -68,7 +72,11 @@ class AsyncRecorder:
             Predicate(((as_index(self.recording.thread % WARP), True),))
         )
 
-    # Mbarriers and other barriers.
+    def instruct(self, op: Operation) -> None:
+        """An instruction that orders what each thread does, as it is."""
+        self.recording.add(op)
+
+    # Mbarriers.
 
     def mbarriers(self, count: int, name: str) -> MbarrierPointer:
         """A pointer to new mbarriers of the block."""
@@ -78,14 +86,12 @@ class AsyncRecorder:
 
     def mbarrier_init(self, pointer: Any, arrivals: int) -> None:
         """Sets one up."""
+        _require_count("mbarrier_init", "arrivals", arrivals)
         self.recording.add(te.MbarrierInitOp(*_place_of(pointer, "mbarrier_init"), arrivals))
-
-    def mbarrier_init_fence(self) -> None:
-        """Copies see those that were set up."""
-        self.recording.add(te.MbarrierFenceOp())
 
     def mbarrier_arrive(self, pointer: Any, announced: int) -> None:
         """Arrives at one, and announces bytes."""
+        _require_count("mbarrier_arrive", "bytes", announced)
         self.recording.add(te.MbarrierArriveOp(*_place_of(pointer, "mbarrier_arrive"), announced))
 
     def mbarrier_wait(self, pointer: Any, parity: Numeric) -> None:
@@ -100,27 +106,7 @@ class AsyncRecorder:
         place = _place_of(pointer, "mbarrier_wait")
         self.recording.add(te.MbarrierWaitOp(*place, variables, AffineMapAttr(map_)))
 
-    def sync_warp(self) -> None:
-        """All threads of the warp meet."""
-        self.recording.add(te.BarrierOp(te.Scope.WARP))
-
-    def named_barrier(self, number: int, threads: int) -> None:
-        """Some warps meet."""
-        self.recording.add(te.NamedBarrierOp(number, threads))
-
-    def proxy_fence(self) -> None:
-        """Copies and products see what was written."""
-        self.recording.add(te.ProxyFenceOp())
-
     # Copies of boxes.
-
-    def bulk_commit(self) -> None:
-        """Closes a group of stores by TMA."""
-        self.recording.add(te.BulkCommitOp())
-
-    def bulk_wait(self, groups: int) -> None:
-        """Waits for all but so many newest groups of them."""
-        self.recording.add(te.BulkWaitOp(groups))
 
     def copy_box(self, tma: TmaCopy, source: Tensor, target: Tensor) -> None:
         """Sends the boxes of a tile between device and shared memory."""
@@ -209,10 +195,6 @@ class AsyncRecorder:
         self._fence = te.WarpgroupFenceOp()
         self.recording.add(self._fence)
 
-    def warpgroup_commit(self) -> None:
-        """Closes a group of products."""
-        self.recording.add(te.WarpgroupCommitOp())
-
     def warpgroup_wait(self, groups: int) -> None:
         """Waits for all but so many newest groups of them."""
         finished = () if groups else tuple(self._sums)
@@ -271,6 +253,11 @@ class AsyncRecorder:
         self._require_pattern(engine, start_of(tensor), pattern, "gemm")
         place = engine.place(element(tensor, coord), layout.cosize())
         return (engine.buffer, *place), layout
+
+
+def _require_count(what: str, of: str, count: Any) -> None:
+    if not isinstance(count, int):
+        raise KernelError(f"{what}: the number of {of} is known when it is recorded, not {count!r}")
 
 
 def _place_of(pointer: Any, what: str) -> Place:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
@@ -16,13 +15,14 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mugraph.cute.carried import names_read
+from mugraph.cute.carried import definition_of, names_read
 from mugraph.cute.control import when
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Predicate
 from mugraph.cute.numbers import Number
+from mugraph.dialects.cute.machines import current_machine
 
-_MODULE, _CONDITION = "mugraph_branches", "mugraph_condition"
+_MODULE, _CONDITION, _PRINT = "mugraph_branches", "mugraph_condition", "mugraph_print"
 """Names that the functions made here have besides their own."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -101,28 +101,41 @@ def with_branches(function: Function) -> Function:
     """
     if hasattr(function, "__wrapped__"):
         return function
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except (OSError, TypeError):
+    definition, before = definition_of(function)
+    if definition is None:
         return function
-    text, is_indented = "".join(lines), lines[0][0].isspace()
-    try:
-        # As it stands, so that columns are those of the file.
-        tree = ast.parse(f"if True:\n{text}" if is_indented else text)
-    except SyntaxError:
-        return function
-    definition = next((one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)), None)
-    if definition is None or not any(isinstance(one, ast.If) for one in ast.walk(definition)):
+    prints = _with_print(function, definition)
+    if not prints and not any(isinstance(one, ast.If) for one in ast.walk(definition)):
         return function
     definition.decorator_list = []
     definition.body = _rewritten(definition.body, [])
-    return _compiled(function, definition, first - 1 - is_indented)
+    return _compiled(function, definition, before)
+
+
+def _with_print(function: Callable[..., Any], definition: ast.FunctionDef) -> bool:
+    """Lets Python's ``print`` in a function be :func:`printed`; whether there is any."""
+    code = function.__code__
+    if "print" in (*function.__globals__, *code.co_varnames, *code.co_freevars):
+        return False
+    found = [one for one in ast.walk(definition) if isinstance(one, ast.Name) and one.id == "print"]
+    for one in found:
+        one.id = _PRINT
+    return bool(found)
+
+
+def printed(*values: Any, **options: Any) -> None:
+    """``print`` of a kernel; of one that is recorded several times, what it says the last time."""
+    said = getattr(current_machine(), "said", None)
+    if said is None:
+        print(*values, **options)
+    else:
+        said.append(functools.partial(print, *map(str, values), **options))
 
 
 def _compiled(function: Function, definition: ast.FunctionDef, before: int) -> Function:
     """The function with another definition, which has so many lines of its file before it."""
     code = function.__code__
-    around = ast.parse(f"def around({', '.join((*code.co_freevars, _MODULE))}): pass")
+    around = ast.parse(f"def around({', '.join((*code.co_freevars, _MODULE, _PRINT))}): pass")
     (outer,) = (one for one in around.body if isinstance(one, ast.FunctionDef))
     ast.increment_lineno(definition, before)
     outer.body = [definition]
@@ -133,7 +146,7 @@ def _compiled(function: Function, definition: ast.FunctionDef, before: int) -> F
             one for one in found.co_consts if isinstance(one, CodeType) and one.co_name == name
         )
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    cells[_MODULE] = CellType(sys.modules[__name__])
+    cells |= {_MODULE: CellType(sys.modules[__name__]), _PRINT: CellType(printed)}
     closure = tuple(cells[name] for name in found.co_freevars)
     made = FunctionType(
         found, function.__globals__, function.__name__, function.__defaults__, closure

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,23 +23,34 @@ def names_read(statements: Sequence[ast.stmt]) -> set[str]:
     return events.read
 
 
+def definition_of(function: Callable[..., Any]) -> tuple[ast.FunctionDef | None, int]:
+    """The definition of a function, if it has a text, and the lines of its file before that.
+
+    Columns are those of the file.
+    """
+    try:
+        lines, first = inspect.getsourcelines(function)
+        is_indented = lines[0][0].isspace()
+        tree = ast.parse("".join(["if True:\n" * is_indented, *lines]))
+    except (OSError, SyntaxError, TypeError):
+        return None, 0
+    found = (one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef))
+    return next(found, None), first - 1 - is_indented
+
+
 def carried_variable(function: Callable[..., Any]) -> tuple[str, int] | None:
     """The first variable that is read before it is bound in a loop of the kernel, and its line.
 
     ``None`` where there is none, or where the function has no text.
     """
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, SyntaxError, TypeError):
-        return None
-    for loop in ast.walk(tree):
+    definition, before = definition_of(function)
+    for loop in ast.walk(definition) if definition is not None else ():
         if isinstance(loop, ast.For) and _is_recorded(loop.iter):
             events = _Events()
             for statement in loop.body:
                 events.visit(statement)
             for name, line in events.carried.items():
-                return name, first + line - 1
+                return name, before + line
     return None
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.exceptions import DiagnosticException
 
 from mugraph.dialects.cute import LayoutError
 from mugraph.errors import UserError
@@ -27,10 +27,17 @@ class KernelError(UserError, ValueError):
     """A kernel that cannot be recorded; its text begins with the line of Python that says so."""
 
 
+_OURS = frozenset(("mugraph", "xdsl"))
+_LIBRARIES = _OURS | {"numpy", "torch"} | sys.stdlib_module_names
+
+
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
 def is_of_user(frame: FrameType) -> bool:
-    """Whether a frame is not one of mugraph's own, or of what it calls."""
-    name = str(frame.f_globals.get("__name__", ""))
-    return name.partition(".")[0] not in ("mugraph", "contextlib", "xdsl")
+    """Whether a frame is not one of mugraph's own, or of what it or the user's program calls."""
+    return _package_of(frame) not in _LIBRARIES
 
 
 def user_frame() -> FrameType | None:
@@ -64,17 +71,20 @@ def place_in_traceback(trace: TracebackType | None) -> str | None:
     return found
 
 
-def _ends_in_user_code(trace: TracebackType | None) -> bool:
-    """Whether an error was raised by the user's program itself."""
-    last = trace
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is not None and is_of_user(last.tb_frame)
+def _ends_in_own_code(trace: TracebackType) -> bool:
+    """Whether an error was raised by mugraph itself, not by the user's program or a library."""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return _package_of(trace.tb_frame) in _OURS
 
 
-_OF_ALGEBRA = (KernelError, LayoutError, VerifyException, IndexError, TypeError)
+_OF_ALGEBRA = (UserError, LayoutError, DiagnosticException, IndexError, TypeError)
 _OF_PYTHON = (NameError, AttributeError, ArithmeticError)
 """What Python says of a program; an error of ours, if mugraph's own code raises it."""
+
+
+_PLACED = re.compile(r"[^:]+:\d+(:\d+)?: ")
+"""How a text begins that has a place."""
 
 
 @contextmanager
@@ -83,25 +93,27 @@ def reported() -> Generator[None]:
     try:
         yield
     except (*_OF_ALGEBRA, *_OF_PYTHON) as error:
-        if isinstance(error, _OF_PYTHON) and not _ends_in_user_code(error.__traceback__):
+        trace = error.__traceback__
+        if isinstance(error, _OF_PYTHON) and trace is not None and _ends_in_own_code(trace):
             raise
-        place, frame = place_in_traceback(error.__traceback__), user_frame()
+        place, frame = place_in_traceback(trace), user_frame()
         if place is None and frame is not None:
             place = ":".join(map(str, place_of_frame(frame)[:2]))
         text = str(error)
-        if place is not None and not text.startswith(place):
+        if place is not None and not _PLACED.match(text):
             text = f"{place}: {text}"
         raise KernelError(text) from None
 
 
-def _show_uncaught(shown: Any, kind: Any, error: BaseException, trace: Any) -> None:
-    """Shows an error that ends a program: one of a user is a sentence."""
+def _show_uncaught(kind: Any, error: BaseException, trace: Any) -> None:
+    """Shows an error that ends a program: one of a user is a sentence, others are as ever."""
     if not isinstance(error, UserError | LayoutError):
-        shown(kind, error, trace)
+        sys.__excepthook__(kind, error, trace)
         return
     place, text = place_in_traceback(trace), str(error)
     has_place = place is None or isinstance(error, KernelError)
     print(text if has_place else f"{place}: {text}", file=sys.stderr)
 
 
-sys.excepthook = partial(_show_uncaught, sys.excepthook)
+if sys.excepthook is sys.__excepthook__:  # a program that shows errors by itself goes on to
+    sys.excepthook = _show_uncaught

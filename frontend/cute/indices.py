@@ -111,18 +111,6 @@ class Index:
         """Whether it depends on a variable."""
         return variable in self.variables()
 
-    def at(self, values: Mapping[SSAValue, Any]) -> Any:
-        """Its values at those of its variables, numbers or arrays."""
-        total: Any = self.constant
-        for atom, factor in self.terms:
-            if isinstance(atom, Variable):
-                found = values[atom.value]
-            else:
-                inner = atom.index.at(values)
-                found = inner % atom.divisor if atom.is_remainder else inner // atom.divisor
-            total = total + factor * found
-        return total
-
     @property
     def is_of_call(self) -> bool:
         """Whether it depends on nothing but sizes that a call says."""

@@ -11,7 +11,6 @@ from io import StringIO
 from math import prod
 from typing import Any, cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -23,7 +22,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Attribute, Block, Region
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -32,17 +31,16 @@ from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, reported, short_path
 from mugraph.cute.indices import Index, Numeric
 from mugraph.cute.mbarriers import RunsRecordedError
-from mugraph.cute.numbers import RecordedEngine, dtype_named, element_of
+from mugraph.cute.numbers import RecordedEngine, element_of
+from mugraph.cute.parameters import is_of_torch, parameter_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
 from mugraph.cute.simt import SimtMachine
-from mugraph.cute.sizes import Size, at_most, grid_at_most, size_named, sizes_in
+from mugraph.cute.sizes import Size, at_most, grid_at_most
 from mugraph.cute.states import States
-from mugraph.cute.tensors import order_in_memory, whole_tensor
+from mugraph.cute.tensors import whole_tensor
 from mugraph.dialects import te
-from mugraph.dialects.cute import Layout, make_row_major_layout
 from mugraph.dialects.cute.engines import ArrayEngine
-from mugraph.dialects.cute.int_tuple import flatten, is_tuple
 from mugraph.dialects.cute.machines import current_machine, running_on
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
@@ -65,147 +63,6 @@ _LAUNCHES: ContextVar[list[Launch] | None] = ContextVar("_LAUNCHES", default=Non
 """What a function launches that is compiled: instead of running it."""
 _MOST_ROUNDS = 8
 """How often a kernel is recorded at most: once more than loops that advance states are nested."""
-_ELEMENTS = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
-"""PyTorch's names of types that numpy does not have."""
-
-
-@dataclass(frozen=True)
-class FakeTensor:
-    """A tensor without contents: what a kernel is recorded for."""
-
-    dtype: np.dtype[Any]
-    layout: Layout[int]
-    """At the largest extents, where a call says them."""
-    extents: Any = None
-    """The extents where a call says some of them."""
-
-    @property
-    def shape(self) -> Any:
-        """The extents: numbers, and those that a call says."""
-        return self.layout.shape if self.extents is None else self.extents
-
-    def apply(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> FakeTensor:
-        """The tensor of another layout.  Raises KernelError where a call says extents."""
-        if self.extents is not None:
-            raise KernelError("a tensor whose extents a call says is divided in the kernel")
-        return FakeTensor(self.dtype, operation(self.layout, *arguments, **options))
-
-    def reshape(self, *shape: int) -> FakeTensor:
-        """The same elements in other extents, row-major; one may be -1.
-
-        Raises KernelError where they are not row-major, or do not fit.
-        """
-        if self.extents is not None:
-            raise KernelError("reshape: a tensor whose extents a call says keeps them")
-        known = prod(extent for extent in shape if extent != -1)
-        extents = tuple(self.layout.size() // known if one == -1 else one for one in shape)
-        if self.layout != make_row_major_layout(self.shape) or prod(extents) != self.layout.size():
-            raise KernelError(f"reshape: the elements of {self.layout} are not {shape}, row-major")
-        return FakeTensor(self.dtype, make_row_major_layout(extents))
-
-
-def make_fake_tensor(
-    dtype: Any, shape: Any, stride: Any = None, *, stride_order: Sequence[int] | None = None
-) -> FakeTensor:
-    """A tensor of a type and a layout without contents; row-major where no strides are given.
-
-    Extents may be :func:`~mugraph.cute.sizes.sym_int`, which a call says; then ``stride_order``
-    numbers the modes from the dense one on, in the place of strides: ``(0, 1)`` is column-major.
-    """
-    extents: Any = shape[0] if is_tuple(shape) and len(shape) == 1 else shape
-    if any(True for _size in sizes_in([extents])):
-        flat = flatten(extents)
-        if stride is not None or (is_tuple(extents) and len(flat) != len(extents)):
-            raise KernelError(
-                "make_fake_tensor: a tensor whose extents a call says has modes of one extent, "
-                "without gaps; give a 'stride_order' in the place of strides"
-            )
-        order = tuple(stride_order or reversed(range(len(flat))))
-        if sorted(order) != list(range(len(flat))):
-            raise KernelError(
-                f"make_fake_tensor: stride_order {order} numbers {len(flat)} modes from 0 on"
-            )
-        whole = tuple(map(at_most, flat))
-        steps = tuple(
-            prod(part for part, other in zip(whole, order, strict=True) if other < own)
-            for own in order
-        )
-        layout = Layout(whole, steps) if is_tuple(extents) else Layout(*whole)
-        return FakeTensor(dtype_named(dtype), layout, extents)
-    if stride_order is not None:
-        raise KernelError("make_fake_tensor: 'stride_order' is of extents that a call says")
-    layout = make_row_major_layout(extents) if stride is None else Layout(shape, stride)
-    return FakeTensor(dtype_named(dtype), layout)
-
-
-@dataclass(frozen=True)
-class _Parameter:
-    """A tensor that a kernel is given: its elements as they lie, and its layout."""
-
-    name: str
-    dtype: np.dtype[Any]
-    layout: Layout[int]
-    storage: Any
-    shape: tuple[int, ...]
-    """The extents of the elements as they lie, row-major."""
-    sizes: tuple[Size | None, ...] = ()
-    """Of each of them the size that a call says; none where all are numbers."""
-
-
-def _is_of_torch(value: Any) -> bool:
-    return hasattr(value, "__dlpack__") and hasattr(value, "stride")
-
-
-def _parameter(name: str, value: Any) -> _Parameter | None:
-    if _is_of_torch(value):
-        element = str(value.dtype).rpartition(".")[2]
-        shape, steps = tuple(value.shape), tuple(value.stride())
-        value = make_fake_tensor(_ELEMENTS.get(element, element), shape, steps)
-    if isinstance(value, FakeTensor):
-        sizes: tuple[Size | None, ...] = ()
-        if value.extents is not None:
-            sizes = tuple(size_named(extent) for extent in flatten(value.extents))
-            sizes = tuple(sizes[mode] for mode in reversed(order_in_memory(value.layout)))
-        return _Parameter(name, value.dtype, value.layout, None, _lying(name, value.layout), sizes)
-    if isinstance(value, Tensor):
-        if not isinstance(value.engine, ArrayEngine) or not isinstance(value.layout, Layout):
-            raise KernelError(f"{name}: a kernel is given tensors over arrays, without a swizzle")
-        storage = value.engine.storage
-        return _Parameter(name, storage.dtype, value.layout, storage, storage.shape)
-    if not isinstance(value, np.ndarray):
-        return None
-    array = cast("np.ndarray[Any, np.dtype[Any]]", value)
-    if array.ndim == 0 or 0 in array.shape:
-        raise KernelError(f"{name}: an array of shape {array.shape} has no layout")
-    size = array.itemsize
-    if any(step < 0 or step % size for step in array.strides):
-        raise KernelError(f"{name}: the strides {array.strides} of the array are negative or odd")
-    strides = tuple(
-        0 if n == 1 else s // size for n, s in zip(array.shape, array.strides, strict=True)
-    )
-    single = array.ndim == 1
-    layout = Layout(array.shape[0], strides[0]) if single else Layout(array.shape, strides)
-    shape = _lying(name, layout)
-    storage = np.lib.stride_tricks.as_strided(array, (prod(shape),), (size,))
-    return _Parameter(name, array.dtype, layout, storage, shape)
-
-
-def _lying(name: str, layout: Layout[int]) -> tuple[int, ...]:
-    """The extents in the order in which elements lie in memory, the last one dense.
-
-    Raises KernelError where elements have gaps or share places.
-    """
-    modes = zip(layout.flat_stride, layout.flat_shape, strict=True)
-    ordered = sorted((step, extent) for step, extent in modes if extent > 1)
-    expected = 1
-    for step, extent in ordered:
-        if step != expected:
-            raise KernelError(
-                f"{name}: the layout {layout} has gaps, or elements at one place; give the whole "
-                "tensor, and take a part of it in the kernel"
-            )
-        expected *= extent
-    return tuple(layout.flat_shape[mode] for mode in reversed(order_in_memory(layout)))
 
 
 class Kernel:
@@ -251,7 +108,7 @@ class KernelCall:
     def __init__(self, kernel: Kernel, arguments: dict[str, Any]) -> None:
         self.kernel = kernel
         self.arguments = arguments
-        found = [_parameter(name, value) for name, value in arguments.items()]
+        found = [parameter_of(name, value) for name, value in arguments.items()]
         self.parameters = [one for one in found if one is not None]
 
     def launch(
@@ -278,7 +135,7 @@ class KernelCall:
         elif _LAUNCHES_RUN.get():
             if all(one.storage is not None for one in self.parameters):
                 made.run()
-            elif any(_is_of_torch(one) for one in self.arguments.values()):
+            elif any(is_of_torch(one) for one in self.arguments.values()):
                 with reported():
                     raise KernelError(
                         f"'{made.name}' is launched on tensors of PyTorch; compile the function "
@@ -356,7 +213,8 @@ class Launch:
         sizes = list(dict.fromkeys(size for one in parameters for size in one.sizes if size))
         with reported():
             _require_names(sizes)
-        body = Block(arg_types=[*map(self._type, parameters), *(IndexType() for _one in sizes)])
+            types = [te.BufferType.of(one.shape, element_of(one.dtype)) for one in parameters]
+            body = Block(arg_types=[*types, *(IndexType() for _one in sizes)])
         recording = self._recorded(body, sizes)
         with reported():
             body.add_ops([recording.finish(), ReturnOp()])
@@ -364,15 +222,13 @@ class Launch:
             argument.name_hint = size.name
             size.value.replace_all_uses_with(argument)
         written = self.call.kernel.results
-        attributes = [
-            DictionaryAttr({te.RESULT: UnitAttr()} if one.name in written else {})
-            for one in parameters
-        ]
-        for place, one in enumerate(parameters):
+        attributes: list[DictionaryAttr] = []
+        for one in parameters:
+            entry: dict[str, Attribute] = {te.RESULT: UnitAttr()} if one.name in written else {}
             if one.sizes:
-                names = [StringAttr(size.name if size else "") for size in one.sizes]
-                entry = {**attributes[place].data, EXTENT: ArrayAttr(names)}
-                attributes[place] = DictionaryAttr(entry)
+                names = [size.name if size else "" for size in one.sizes]
+                entry[EXTENT] = ArrayAttr(map(StringAttr, names))
+            attributes.append(DictionaryAttr(entry))
         attributes += [DictionaryAttr({EXTENT: StringAttr(size.name)}) for size in sizes]
         function = FuncOp(
             self.name,
@@ -409,9 +265,15 @@ class Launch:
                 argument.name_hint = one.name
                 engine = RecordedEngine(recording, argument, one.dtype, sizes=one.sizes)
                 tensors[one.name] = whole_tensor(engine, one.layout)
-            with running_on(Recorder(recording, states)):
-                self._call(tensors)
-            if states.is_right():
+            recorder, is_right = Recorder(recording, states), True
+            try:
+                with running_on(recorder):
+                    self._call(tensors)
+                is_right = states.is_right()
+            finally:
+                for one in recorder.said if is_right else ():
+                    one()
+            if is_right:
                 return recording
             recording.kernel.erase(safe_erase=False)
             states = States(states.found)
@@ -426,10 +288,6 @@ class Launch:
         stream = StringIO()
         Printer(stream=stream, print_debuginfo=True).print_op(self.trace(arch))
         return f"{stream.getvalue()}\n"
-
-    @staticmethod
-    def _type(one: _Parameter) -> te.BufferType:
-        return te.BufferType.of(one.shape, element_of(one.dtype))
 
 
 def _verify(module: ModuleOp) -> None:

@@ -23,59 +23,28 @@ def _reciprocal_root(x: Any) -> Any:
     return 1 / np.sqrt(x)
 
 
-def exp(x: Any) -> Any:
-    """``e ** x``."""
-    return _function("exp", np.exp, x)
-
-
-def exp2(x: Any) -> Any:
-    """``2 ** x``."""
-    return _function("exp2", np.exp2, x)
-
-
-def log(x: Any) -> Any:
-    """The natural logarithm."""
-    return _function("log", np.log, x)
-
-
-def log2(x: Any) -> Any:
-    """The logarithm to base 2."""
-    return _function("log2", np.log2, x)
-
-
-def sqrt(x: Any) -> Any:
-    """The square root."""
-    return _function("sqrt", np.sqrt, x)
-
-
-def rsqrt(x: Any) -> Any:
-    """``1 / sqrt(x)``."""
-    return _function("rsqrt", _reciprocal_root, x)
-
-
-def tanh(x: Any) -> Any:
-    """The hyperbolic tangent."""
-    return _function("tanh", np.tanh, x)
-
-
-def sin(x: Any) -> Any:
-    """The sine."""
-    return _function("sin", np.sin, x)
-
-
-def cos(x: Any) -> Any:
-    """The cosine."""
-    return _function("cos", np.cos, x)
-
-
-def maximum(x: Any, y: Any) -> Any:
-    """The greater of two numbers; NaN where one is."""
-    return _function("max", np.maximum, x, y)
-
-
-def minimum(x: Any, y: Any) -> Any:
-    """The lesser of two numbers; NaN where one is."""
-    return _function("min", np.minimum, x, y)
+exp = partial(_function, "exp", np.exp)
+"""``e ** x``."""
+exp2 = partial(_function, "exp2", np.exp2)
+"""``2 ** x``."""
+log = partial(_function, "log", np.log)
+"""The natural logarithm."""
+log2 = partial(_function, "log2", np.log2)
+"""The logarithm to base 2."""
+sqrt = partial(_function, "sqrt", np.sqrt)
+"""The square root."""
+rsqrt = partial(_function, "rsqrt", _reciprocal_root)
+"""``1 / sqrt(x)``."""
+tanh = partial(_function, "tanh", np.tanh)
+"""The hyperbolic tangent."""
+sin = partial(_function, "sin", np.sin)
+"""The sine."""
+cos = partial(_function, "cos", np.cos)
+"""The cosine."""
+maximum = partial(_function, "max", np.maximum)
+"""The greater of two numbers; NaN where one is."""
+minimum = partial(_function, "min", np.minimum)
+"""The lesser of two numbers; NaN where one is."""
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -85,11 +54,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 def full_like(values: Values, number: Any) -> Values:
     """As many values, all of them the number."""
-
-    def of(_value: Any) -> Any:
-        return number
-
-    return Values.each(of, values)
+    return Values.each(lambda *_value: number, values)
 
 
 class ReductionOp:

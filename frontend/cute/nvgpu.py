@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from mugraph.cute.indices import Numeric
 from mugraph.cute.machine import kernel_machine, number_of_groups
 from mugraph.cute.numbers import dtype_named, element_of
+from mugraph.dialects import te
 from mugraph.dialects.cute import (
     AnyLayout,
     IntTuple,
@@ -140,7 +141,7 @@ class warpgroup:  # noqa: N801
     @staticmethod
     def commit_group() -> None:
         """Closes a group: the products that the warp group has begun since the one before."""
-        kernel_machine("warpgroup.commit_group").warpgroup_commit()
+        kernel_machine("warpgroup.commit_group").instruct(te.WarpgroupCommitOp())
 
     @staticmethod
     def wait_group(groups: Numeric) -> None:

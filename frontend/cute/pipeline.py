@@ -149,7 +149,7 @@ class PipelineAsync:
         for group in (producer_group, consumer_group):
             if not isinstance(group, CooperativeGroup):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise KernelError(f"create: {group!r} is no CooperativeGroup")
-        if cls._OF_TMA and tx_count < 1:
+        if cls._OF_TMA and (not isinstance(tx_count, int) or tx_count < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise KernelError("create: tx_count is the bytes that TMA brings for a stage")
         full = barrier_storage
         if full is None:
@@ -279,12 +279,8 @@ class Stage:
         self.pipe.consumer_release(self.state)
 
 
-class _Participant:
-    """One side of a pipeline, and its state."""
-
-    def __init__(self, pipe: PipelineAsync, state: PipelineState) -> None:
-        self.pipe = pipe
-        self.state = state
+class _Participant(Stage):
+    """One side of a pipeline, at the stage of its own state."""
 
     def advance(self) -> None:
         """Goes to the next stage."""
@@ -309,10 +305,6 @@ class PipelineProducer(_Participant):
         """As :meth:`acquire`, and goes on."""
         return self._here(self.pipe.producer_acquire, advances=True)
 
-    def commit(self) -> None:
-        """Says that the thread has filled the stage."""
-        self.pipe.producer_commit(self.state)
-
     def tail(self) -> None:
         """Waits until all stages are empty."""
         self.pipe.producer_tail(self.state)
@@ -331,7 +323,3 @@ class PipelineConsumer(_Participant):
     def wait_and_advance(self, _token: Any = None) -> Stage:
         """As :meth:`wait`, and goes on."""
         return self._here(self.pipe.consumer_wait, advances=True)
-
-    def release(self) -> None:
-        """Says that the stage was read."""
-        self.pipe.consumer_release(self.state)

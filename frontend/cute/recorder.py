@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from math import gcd, prod
+from contextlib import contextmanager, nullcontext
+from math import gcd
 from typing import Any
 
 from xdsl.dialects import math as math_dialect
@@ -38,32 +38,12 @@ from mugraph.dialects.cute.engines import TransformEngine
 from mugraph.dialects.cute.recast import max_common_vector
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
-from mugraph.dialects.programming_model import VECTOR_BYTES, WARP
+from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.texpr import scalars
 
 
 class Recorder(AsyncRecorder):
     """Executes algorithms by recording them; one thread's view stands for that of all threads."""
-
-    @property
-    def thread(self) -> Numeric:
-        """The number of the thread in its block."""
-        return self.recording.thread
-
-    @property
-    def block(self) -> Numeric:
-        """The number of the block in the grid."""
-        return self.recording.block
-
-    @property
-    def block_dim(self) -> tuple[int, int, int]:
-        """The threads of a block along x, y and z."""
-        return self.recording.block_dim
-
-    @property
-    def grid_dim(self) -> tuple[Numeric, Numeric, Numeric]:
-        """The blocks of the grid along x, y and z."""
-        return self.recording.grid
 
     def barrier(self) -> None:
         """All threads of the block meet."""
@@ -91,22 +71,28 @@ class Recorder(AsyncRecorder):
         buffer = self.recording.shared(type_, name, max(alignment, VECTOR_BYTES))
         return RecordedTensor(RecordedEngine(self.recording, buffer, found, swizzle), layout)
 
-    def when(self, condition: Any) -> Any:
+    @contextmanager
+    def when(self, condition: Any) -> Generator[None]:
         """What runs where a condition holds."""
-        if isinstance(condition, Predicate):
-            return _both(self.recording.condition(condition), self.states.condition(condition))
-        if isinstance(condition, Number) and condition.value.type == i1:
-            is_on_elements = self.states.unchanged("a condition on elements")
-            return _both(self.recording.truth(condition.value), is_on_elements)
         if condition is True:
-            return nullcontext()
-        if condition is False:
-            is_never = self.states.unchanged("a condition that never holds")
-            return _both(self.recording.left_out(), is_never)
-        raise KernelError(
-            f"when: {condition!r} is no condition, such as 'thread < 32' on threads, blocks or "
-            "iterations, or 'a[i] > 0' on elements"
-        )
+            yield
+            return
+        if isinstance(condition, Predicate):
+            around = self.recording.condition(condition)
+            states = self.states.condition(condition)
+        elif isinstance(condition, Number) and condition.value.type == i1:
+            around = self.recording.truth(condition.value)
+            states = self.states.unchanged("a condition on elements")
+        elif condition is False:
+            around = self.recording.left_out()
+            states = self.states.unchanged("a condition that never holds")
+        else:
+            raise KernelError(
+                f"when: {condition!r} is no condition, such as 'thread < 32' on threads, blocks or "
+                "iterations, or 'a[i] > 0' on elements"
+            )
+        with around, states:
+            yield
 
     def iterate(self, extent: Numeric, name: str) -> Iterator[Numeric]:
         """One iteration, which stands for all of a loop."""
@@ -115,7 +101,7 @@ class Recorder(AsyncRecorder):
             yield from range(extent)
             return
         with (
-            self.recording.shared_loop(most, name) if most > 1 else nullcontext(0) as variable,
+            self.recording.loop(most, name) if most > 1 else nullcontext(0) as variable,
             self.states.loop(variable, extent),
             self.recording.where(variable < extent),
         ):
@@ -134,10 +120,6 @@ class Recorder(AsyncRecorder):
 
     def shuffle(self, kind: str, value: Any, offset: Any, clamp: int) -> Any:
         """What the thread gets of another one of its warp."""
-        if prod(self.block_dim) % WARP:
-            raise KernelError(
-                f"shuffle_sync: the {prod(self.block_dim)} threads of the block are no whole warps"
-            )
         if isinstance(value, int | float):
             return value  # the same in all threads
         found = scalars.widened(as_value(self.recording, value), self.recording.add)
@@ -198,7 +180,7 @@ class Recorder(AsyncRecorder):
     def _where(self, predicate: Any) -> Any:
         if predicate is True:
             return nullcontext()
-        return self.recording.each_condition(self._predicate(predicate))
+        return self.recording.condition(self._predicate(predicate), in_step=True)
 
     @staticmethod
     def _predicate(predicate: Any) -> Predicate:
@@ -445,14 +427,6 @@ class Recorder(AsyncRecorder):
             if not _is(beta, 0):
                 value = value + (y[index] if _is(beta, 1) else beta * y[index])
             y[index] = value
-
-
-@contextmanager
-def _both(
-    first: AbstractContextManager[None], second: AbstractContextManager[None]
-) -> Generator[None]:
-    with first, second:
-        yield
 
 
 def _is(value: Any, number: int) -> bool:

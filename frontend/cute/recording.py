@@ -27,6 +27,7 @@ from mugraph.dialects.launch_extents import GridCut
 from mugraph.dialects.locations import file_location
 from mugraph.dialects.te.mapped import OF_EACH_THREAD, UNROLL
 from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
+from mugraph.dialects.te.points import evaluate
 from mugraph.dialects.tensor_types import element_bytes_of
 
 SHARED_ALIGNMENT = 128
@@ -69,8 +70,6 @@ class Recording:
         self._step: int | None = None
         """How many blocks are outside of the current step; ``None`` between steps."""
         self._last_registers: te.NewOp | None = None
-        self._conditions: list[Predicate] = []
-        """Those that operators stand under now."""
         self.shared_bytes = 0
         self.may_leave_buffers = False
         """Whether bounds alone do not say that all accesses stay in their buffers."""
@@ -128,9 +127,14 @@ class Recording:
             self._blocks.pop()
             self._step = None
 
+    @property
+    def _is_of_each(self) -> bool:
+        """Whether a loop or condition of each thread is around."""
+        return self._step is not None and len(self._blocks) > self._step + 1
+
     def between(self, op: Operation) -> None:
         """Adds an operator of all threads together, between steps."""
-        if self._step is not None and len(self._blocks) > self._step + 1:
+        if self._is_of_each:
             raise KernelError(
                 f"'{op.name}' is for all threads of the block, and stands under a condition on the "
                 "thread, or in a loop under one; move it out"
@@ -158,59 +162,42 @@ class Recording:
 
     @contextmanager
     def loop(self, extent: int, name: str, *, unroll: bool = False) -> Generator[Numeric]:
-        """A loop of each thread, in the current step; its variable."""
-        with self._loop(extent, name, in_step=True, unroll=unroll) as variable:
-            yield variable
+        """A loop of all threads together, or of each thread; its variable.
 
-    @contextmanager
-    def shared_loop(self, extent: int, name: str) -> Generator[Numeric]:
-        """A loop of all threads together, or of each where a condition on the thread is around."""
-        in_step = self._step is not None and len(self._blocks) > self._step + 1
-        with self._loop(extent, name, in_step=in_step, unroll=False) as variable:
-            yield variable
-
-    @contextmanager
-    def _loop(self, extent: int, name: str, *, in_step: bool, unroll: bool) -> Generator[Numeric]:
+        The latter where a condition on the thread is around, and where it is written out.
+        """
         body = Block(arg_types=[IndexType()])
         op = te.SeqOp(extent, body)
         if unroll:
             op.attributes[UNROLL] = UnitAttr()
-        with self._inside(op, body, in_step=in_step):
+        with self._inside(op, body, in_step=unroll or self._is_of_each):
             yield self._variable(op.variable, extent, name)
 
     @contextmanager
-    def condition(self, predicate: Predicate) -> Generator[None]:
-        """What runs where conditions hold; of all threads together where they are alike for all."""
+    def condition(self, predicate: Predicate, *, in_step: bool = False) -> Generator[None]:
+        """What runs where conditions hold; of all threads together where they are alike for all.
+
+        ``in_step`` is of what each thread does in the current step.
+        """
         body = Block()
         op = te.IfOp(*conditions_of(predicate), body)
-        in_step = predicate.uses(self.threads.variable) or (
-            self._step is not None and len(self._blocks) > self._step + 1
-        )
-        self._conditions.append(predicate)
-        try:
-            with self._inside(op, body, in_step=in_step):
-                yield
-        finally:
-            self._conditions.pop()
+        in_step = in_step or self._is_of_each or predicate.uses(self.threads.variable)
+        with self._inside(op, body, in_step=in_step):
+            yield
 
     def threads_that_come(self) -> npt.NDArray[np.bool_]:
         """The threads of a block for which conditions on the thread alone hold."""
-        threads = np.arange(prod(self.block_dim))
-        come = np.ones(len(threads), np.bool_)
-        for predicate in self._conditions:
-            for index, is_same in predicate.conditions:
-                if index.variables() == {self.threads.variable}:
-                    found = index.at({self.threads.variable: threads})
+        thread = self.threads.variable
+        points = {thread: np.arange(prod(self.block_dim))}
+        come = np.ones(prod(self.block_dim), np.bool_)
+        around = [block.parent_op() for block in self._blocks]
+        for op in [one for one in around if isinstance(one, te.IfOp)]:
+            operands = list(op.indices)
+            for expression, is_same in op.conditions():
+                if {operands[place] for place in expression.used_dims()} == {thread}:
+                    found = evaluate(expression, operands, points)
                     come &= found == 0 if is_same else found >= 0
         return come
-
-    @contextmanager
-    def each_condition(self, predicate: Predicate) -> Generator[None]:
-        """What each thread does where conditions hold, in the current step."""
-        body = Block()
-        op = te.IfOp(*conditions_of(predicate), body)
-        with self._inside(op, body, in_step=True):
-            yield
 
     @contextmanager
     def truth(self, condition: SSAValue) -> Generator[None]:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from mugraph.cute.async_recorder import AsyncRecorder
-from mugraph.cute.errors import KernelError
 from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import dtype_named
 from mugraph.dialects.cute import ComposedLayout, Layout
@@ -53,11 +52,8 @@ class SimtMachine(NumpyMachine):
     def shuffle(self, kind: str, value: Any, offset: Any, clamp: int) -> Any:
         """What each thread gets of another one of its warp."""
         assert self.lanes is not None
-        count = self.lanes.count
-        if count % WARP:
-            raise KernelError(f"shuffle_sync: the {count} threads of the block are no whole warps")
         values, distances = (
-            np.broadcast_to(one, (count,)).reshape(-1, WARP, 1) for one in (value, offset)
+            np.broadcast_to(one, self.lanes.count).reshape(-1, WARP, 1) for one in (value, offset)
         )
         return shuffled(kind, values, distances, clamp).reshape(-1)
 

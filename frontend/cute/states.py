@@ -18,8 +18,13 @@ from xdsl.ir import SSAValue
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Atom, Index, Numeric, Part, Predicate, Variable, as_index
 
-Path = tuple[Any, ...]
-"""Keys of the conditions under which a state was advanced, the outermost first."""
+Path = tuple[tuple[tuple[int, ...], Any], ...]
+"""The conditions under which a state was advanced, the outermost first.
+
+Of each the numbers of the loops that it depends on, and a key.
+"""
+_NOWHERE = (), "nowhere"
+"""A condition of which no use is: how often a state was advanced is not known any more."""
 Steps = dict[tuple[int, int], tuple[Numeric, Path]]
 """By the numbers of a loop and a state: what an iteration advances it by, and where."""
 
@@ -39,6 +44,8 @@ class States:
         self.assumed = assumed
         self.found: Steps = {}
         self._states: list[Count] = []
+        self._begun = 0
+        """How many loops have begun."""
         self._loops: dict[SSAValue, int] = {}
 
     def is_right(self) -> bool:
@@ -55,26 +62,34 @@ class States:
     @contextmanager
     def loop(self, variable: Numeric, extent: Numeric) -> Generator[None]:
         """What an iteration does, in which states stand for those of all iterations."""
-        number = len(self._loops)
-        ((atom, _),) = as_index(variable).terms or ((None, 0),)
-        if isinstance(atom, Variable):
-            self._loops[atom.value] = number
+        number, self._begun = self._begun, self._begun + 1
+        self._loops |= dict.fromkeys(as_index(variable).variables(), number)
         before = [(state, state.number, state.path) for state in self._states]
         begins: list[Numeric] = []
         for place, (state, first, path) in enumerate(before):
-            step, state.path = self.assumed.get((number, place), (0, path))
+            step, again = self.assumed.get((number, place), (0, path))
+            state.path = max(path, again, key=len)
+            if not all(one == other for one, other in zip(path, again, strict=False)):
+                state.path = (_NOWHERE, *path)
             state.number = first + variable * step
             begins.append(state.number)
         yield
-        for place, (state, first, _path) in enumerate(before):
+        for place, (state, first, path) in enumerate(before):
+            if state.number is begins[place] and (number, place) not in self.assumed:
+                state.number, state.path = first, path
+                continue
             step = state.number - begins[place]
             self.found[number, place] = step, state.path
             state.number = first + extent * step
+            if any(number in loops for loops, _conditions in state.path):
+                state.path = (_NOWHERE, *state.path)  # not in all iterations
 
     @contextmanager
     def condition(self, predicate: Predicate) -> Generator[None]:
         """What runs where a condition holds."""
-        key = tuple(sorted((self._key(index), same) for index, same in predicate.conditions))
+        used = {one for index, _ in predicate.conditions for one in index.variables()}
+        loops = tuple(sorted(self._loops[one] for one in used & self._loops.keys()))
+        key = loops, tuple(sorted((self._key(one), same) for one, same in predicate.conditions))
         before = [(state, state.number, state.path) for state in self._states]
         for state, _number, path in before:
             if path[:1] == (key,):

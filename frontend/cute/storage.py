@@ -53,7 +53,7 @@ class PlacedRange:
 
     def data_ptr(self) -> Any:
         """A pointer to the first mbarrier of a range of ``Int64``."""
-        if not _is_of_mbarriers(self.range):
+        if self.range.element_type not in ("i64", np.int64):
             raise KernelError(
                 f"{self.name}.data_ptr: ranges of Int64 are mbarriers; of {self.range.element_type}"
                 " take get_tensor"
@@ -72,10 +72,6 @@ class PlacedRange:
         kind, alignment = self.range.element_type, self.range.alignment
         machine = kernel_machine("get_tensor")
         return self._once(whole, lambda: machine.shared(kind, whole, self.name, alignment))
-
-
-def _is_of_mbarriers(one: Range) -> bool:
-    return one.element_type in ("i64", np.int64)
 
 
 class struct:  # noqa: N801

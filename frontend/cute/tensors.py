@@ -138,13 +138,11 @@ class RecordedTensor(Tensor):
         missing = len(engine.type.get_shape()) - len(indices)
         return [*[0] * missing, *reversed(indices)]
 
-    def apart(self) -> Layout[Any]:
-        """Where elements lie, such that only those of one row are neighbours."""
-        layout = self.layout
-        if self.coordinates is None:
-            return layout.layout if isinstance(layout, ComposedLayout) else layout
-        strides = [_apart(step) for step in self.coordinates.flat_stride]
-        return Layout(self.coordinates.shape, unflatten(tuple(strides), self.coordinates.shape))
+
+def rows_apart(coordinates: Layout[Any]) -> Layout[Any]:
+    """Where elements lie, such that only those of one row are neighbours."""
+    strides = tuple(_apart(step) for step in coordinates.flat_stride)
+    return Layout(coordinates.shape, unflatten(strides, coordinates.shape))
 
 
 _FAR = 1 << 40

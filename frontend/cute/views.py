@@ -7,7 +7,7 @@ from typing import Any, cast
 from mugraph.cute.errors import KernelError
 from mugraph.cute.indices import Numeric
 from mugraph.cute.numbers import RecordedEngine
-from mugraph.cute.tensors import RecordedTensor
+from mugraph.cute.tensors import RecordedTensor, rows_apart
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tensor import Tensor
@@ -21,7 +21,8 @@ def plain(tensor: Tensor) -> Layout[Any]:
 
 def apart(tensor: Tensor) -> Layout[Any]:
     """As :func:`plain`, such that only elements of one row are neighbours."""
-    return tensor.apart() if isinstance(tensor, RecordedTensor) else plain(tensor)
+    coordinates = tensor.coordinates if isinstance(tensor, RecordedTensor) else None
+    return plain(tensor) if coordinates is None else rows_apart(coordinates)
 
 
 def element(tensor: Tensor, coord: Any) -> list[Any]:

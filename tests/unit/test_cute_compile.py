@@ -54,6 +54,47 @@ def test_tensors_of_pytorch() -> None:
         host(torch.zeros(3, 32), torch.zeros(2, 32), 1.0)
 
 
+@cute.kernel(results=["c"])
+def apart(a: Any, b: Any, c: Any) -> None:
+    thread, _y, _z = cute.arch.thread_idx()
+    block, _y, _z = cute.arch.block_idx()
+    c[block, thread] = a[block, thread] - 2.0 * b[block, thread]
+
+
+@cute.jit
+def differ(a: Any, b: Any, c: Any) -> None:
+    apart(a, b, c).launch(grid=(a.shape[0],), block=(a.shape[1],))
+
+
+def test_tensors_of_any_order_and_types() -> None:
+    torch = pytest.importorskip("torch")
+    columns = torch.rand(32, 16).t()
+    rows, out = torch.rand(16, 32), torch.zeros(32, 16).t()
+    run = cute.compile(differ, columns, rows, out, arch="cpu")
+    run(columns, rows, out)
+    assert torch.equal(out, columns - 2 * rows)
+    a, b = (np.asfortranarray(np.random.default_rng(0).random((4, 32)), F32) for _one in "ab")
+    c = np.zeros_like(a)
+    cute.compile(differ, a, b, c, arch="cpu")(a, b, c)
+    np.testing.assert_array_equal(c, a - 2 * b)
+    one = cute.make_fake_tensor("f32", (16, 32))
+    run = cute.compile(differ, one, one, one, arch="cpu")  # each is a tensor of its own
+    other = torch.rand(16, 32)
+    whole = torch.zeros(16, 32)
+    run(other, rows, whole)
+    assert torch.equal(whole, other - 2 * rows)
+    for wrong, text in (
+        (columns, r"has strides \(1, 16\), expected \(32, 1\)"),
+        (rows.double(), "elements of type f64, expected f32"),
+        (rows[:8], "has shape 8x32, expected 16x32"),
+        (rows.tolist(), "is a list"),
+    ):
+        with pytest.raises(cute.KernelError, match=rf"test_cute_compile.py:\d+: input 0 .*{text}"):
+            run(wrong, rows, whole)
+    with pytest.raises(cute.KernelError, match=r"compile.py:\d+: a: an array of shape \(\) has no"):
+        cute.compile(apart, torch.tensor(1.0), rows, out, arch="cpu")
+
+
 def test_functions_that_are_not_compiled() -> None:
     x, y = np.zeros((2, 32), F32), np.zeros((3, 32), F32)
 
@@ -68,8 +109,19 @@ def test_functions_that_are_not_compiled() -> None:
     def part(y: Any, x: Any) -> None:
         host(y[:2], x[:1], 1.0)
 
+    @cute.kernel
+    def reads(x: Any) -> None:
+        cute.make_fragment_like(x).store(x.load())
+
+    @cute.jit
+    def unwritten(y: Any, x: Any) -> None:
+        reads(x).launch(grid=(1,), block=(1,))
+
+    with pytest.raises(cute.KernelError, match=r"compile.py:\d+: unknown architecture 'sm_12'"):
+        cute.compile(differ, x, x, x, arch="sm_12")
     for function, text in (
         (none, "none launches 0 kernels"),
+        (unwritten, "kernel 'reads' writes none of its tensors"),
         (twice, "twice launches 2 kernels"),
         (part, "'[xy]' of kernel 'scaled' is none of the arguments"),
     ):

@@ -690,6 +690,12 @@ def test_mistakes_of_a_program_are_sentences_with_its_line() -> None:
     def remainders(a: Any) -> None:
         a[0, 0] = a[0, 0] % 2  # here
 
+    def clips(a: Any) -> None:
+        a[0, 0] = np.clip(a[0, 1], 0.0, 1.0)  # here
+
+    def agents(a: Any) -> None:
+        cute.pipeline.Agent.Warp  # noqa: B018  # pyright: ignore  # here
+
     def waits(a: Any) -> None:
         cute.arch.cp_async_wait_group(cute.arch.thread_idx()[0])  # here
 
@@ -703,6 +709,8 @@ def test_mistakes_of_a_program_are_sentences_with_its_line() -> None:
     refused(unnamed, "# here", "'missing' is not defined", a)
     refused(divides, "# here", "division by zero", a)
     refused(remainders, "# here", "unsupported operand type(s) for %", a)
+    refused(agents, "# here", "Warp", a)
+    refused(clips, "# here", "asks for an element of a tensor", a)
     refused(waits, "# here", "thread groups cannot be under way", a)
     refused(barriers, "# here", "barriers have the numbers 1 to 15, not 17", a)
     call = cute.kernel(barriers)(a)
@@ -726,3 +734,24 @@ def test_an_uncaught_mistake_is_one_line(capfd: pytest.CaptureFixture[str], tmp_
     assert capfd.readouterr().err == (
         f"{program}:4: the index 99 is outside of 'a', which has 64 there\n"
     )
+
+
+def test_errors_of_others_and_other_hooks_are_as_ever(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    hook = "import sys\nsys.excepthook = lambda kind, *_: print('other', kind.__name__)\n"
+    use = "from mugraph import cute\n"
+    wrong = "cute.make_fake_tensor('f32', (0,))\n"
+    for text, out, error in (
+        (f"{use}1 / 0\n", "", "ZeroDivisionError: division by zero"),
+        (f"{use}{wrong}", "", f"{program}:2: The shape 0 has the extent 0"),
+        (f"{hook}{use}{wrong}", "other LayoutError", ""),
+        (f"{use}{hook}{wrong}", "other LayoutError", ""),
+    ):
+        program.write_text(text)
+        assert subprocess.run([sys.executable, str(program)], check=False).returncode == 1
+        shown = capfd.readouterr()
+        assert shown.out.strip() == out
+        assert error in shown.err
+        assert ("Traceback" in shown.err) == ("ZeroDivisionError" in error)

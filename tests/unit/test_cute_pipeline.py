@@ -168,7 +168,7 @@ def test_missing_steps_are_reported(without: str, message: str) -> None:
 
 
 @cute.kernel(results=["y"])
-def scaled(x: Any, y: Any, rounds: int, stages: int) -> None:
+def scaled(x: Any, y: Any, rounds: int, stages: int, fault: str = "") -> None:
     """32 threads read rows and double them, 32 others add them up; each thread arrives."""
     thread, _y, _z = cute.arch.thread_idx()
     tile = cute.SmemAllocator().allocate_tensor(F32, cute.Layout((32, stages)))
@@ -182,25 +182,50 @@ def scaled(x: Any, y: Any, rounds: int, stages: int) -> None:
         for turn in cutlass.range(rounds):
             for k in cutlass.range(rows):
                 handle = producer.acquire_and_advance()
+                if fault in ("commits first", "commits twice"):
+                    handle.commit()
                 tile[thread, handle.index] = 2.0 * x[turn * rows + k, thread]
-                handle.commit()
+                if fault != "commits first":
+                    handle.commit()
     else:
         total = cute.make_rmem_tensor((1,), F32)
         for turn in cutlass.range(rounds):
             total[0] = 0.0
             for _k in cutlass.range(rows):
                 handle = consumer.wait_and_advance()
+                if fault == "releases first":
+                    handle.release()
                 total[0] += tile[63 - thread, handle.index]
-                handle.release()
+                if fault not in ("releases first", "never releases"):
+                    handle.release()
             y[turn, 63 - thread] = total[0]
 
 
-def test_threads_fill_a_pipeline() -> None:
+@pytest.mark.parametrize("stages", [1, 4, 16])
+def test_threads_fill_a_pipeline(stages: int) -> None:
+    """Also one of more stages than there are rows."""
     x, y = np.random.default_rng(0).random((15, 32)).astype(F32), np.zeros((3, 32), F32)
-    launch = scaled(x, y, 3, 4).launch(grid=(1,), block=(64,))
+    launch = scaled(x, y, 3, stages).launch(grid=(1,), block=(64,))
     launch.run()
     np.testing.assert_allclose(y, 2 * x.reshape(3, 5, 32).sum(1), rtol=1e-5)
     assert find_texpr_hazards(kernel_of(launch)) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("commits first", "writes tile.* reads tile.* neither a barrier nor an mbarrier orders"),
+        ("commits twice", "may have ended too: it may wait for ever"),
+        ("releases first", "reads tile.* writes tile.* neither a barrier nor an mbarrier orders"),
+        ("never releases", "threads wait for ever"),
+    ],
+)
+def test_wrong_steps_of_threads_are_reported(fault: str, message: str) -> None:
+    x, y = np.zeros((15, 32), F32), np.zeros((3, 32), F32)
+    launch = scaled(x, y, 3, 4, fault).launch(grid=(1,), block=(64,))
+    found = [one.message for one in find_texpr_hazards(kernel_of(launch))]
+    assert any(re.search(message, one) for one in found), found
+    assert "test_cute_pipeline.py:" in found[0]
 
 
 def test_states_that_are_not_known() -> None:
@@ -222,6 +247,19 @@ def test_states_that_are_not_known() -> None:
         for k in cutlass.range(8):
             if k % 2 == 0:  # the condition
                 state.advance()
+
+    def in_some_iterations(x: Any) -> None:
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 64)
+        for _tile in cutlass.range(3):
+            for k in cutlass.range(4):
+                if k + 1 < 4:
+                    x[state.count] = 1.0  # the next tile
+                    state.advance()
+
+    def of_half_a_thread(x: Any) -> None:
+        half: Any = 0.5
+        group = pipeline.CooperativeGroup(pipeline.Agent.Thread, half)
+        pipeline.PipelineAsync.create(num_stages=2, producer_group=group, consumer_group=group)
 
     def clusters(x: Any) -> None:
         group = pipeline.CooperativeGroup(pipeline.Agent.Thread)
@@ -271,10 +309,23 @@ def test_states_that_are_not_known() -> None:
     use(of_never, "advanced under a condition that never holds", "# never")
     with pytest.raises(cute.KernelError, match="advance them equally often in each iteration"):
         cute.kernel(of_itself)(x).launch(grid=(1,), block=(64,)).trace()
+    use(in_some_iterations, "other threads or iterations use it", "# the next tile")
+    use(of_half_a_thread, "the number of arrivals is known .*, not 0.5", "PipelineAsync.create")
     use(of_no_group, "1 is no CooperativeGroup", "PipelineAsync.create")
     use(of_no_bytes, "tx_count is the bytes", "PipelineTmaAsync.create")
     use(of_another, "a state of 4 stages is none of a pipeline of 2", "# the state")
     use(of_no_stages, "has no state of 0 stages", "make_pipeline_state")
+
+    def untouched(x: Any) -> None:
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
+        for _k in cutlass.range(1001):
+            state.advance()
+        if cute.arch.thread_idx()[0] < 32:
+            for place in cutlass.range(5):
+                x[place] = 1.0
+        x[state.index] = 2.0
+
+    cute.kernel(untouched)(x).launch(grid=(1,), block=(64,)).trace()
 
     def outlives(x: Any) -> None:
         state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 4)
@@ -292,6 +343,25 @@ def test_states_that_are_not_known() -> None:
     use(clusters, "is a cluster, which kernels do not have", "PipelineAsync.create")
     use(parted, "advanced under a condition, and other threads", "# the use")
     use(now_and_then, "advance it in each iteration", "# the condition")
+
+
+def test_what_is_printed_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Though the kernel is recorded until the steps of loops are known."""
+
+    @cute.kernel
+    def shows(x: Any) -> None:
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
+        for _tile in cutlass.range(3):
+            for _k in cutlass.range(5):
+                print("stage", state.count, end=";")
+                state.advance()
+        x[64 * len([print("end", state.count)])] = 0.0
+
+    with pytest.raises(cute.KernelError, match="the index 64 is outside"):
+        shows(np.zeros(64, F32)).launch(grid=(1,), block=(64,)).trace()
+    assert capsys.readouterr().out == "stage 0;end 15\n"
+    shows(np.zeros(65, F32)).launch(grid=(1,), block=(64,)).trace()
+    assert capsys.readouterr().out == "stage k * 5 + k;end 15\n"
 
 
 @cute.kernel(results=["y"])

@@ -77,6 +77,8 @@ SHUFFLES: list[tuple[str, Of, int | None, Of]] = [
     ("", lambda t: t % 32 // 4, None, lambda lane: lane // 4),
     ("_down", lambda _t: 3, 0x1807, lambda lane: lane + 3 if lane % 8 < 5 else lane),
     ("", lambda _t: 2, 0x181F, lambda lane: lane // 8 * 8 + 2),
+    ("", lambda t: t + 1, None, lambda lane: (lane + 1) % 32),
+    ("_up", lambda t: t % 4 - 1, None, lambda lane: lane - lane % 4 + (lane % 4 > 0)),
 ]
 """The end of a name, the offset of a thread, bounds, and the lane that a lane gets."""
 
@@ -115,6 +117,18 @@ def test_warps_that_are_not_whole() -> None:
     assert f"py:{line}" in message
     assert "is an instruction of 32 threads, and 16 of them come to it" in message
     parted(x, y, 32).launch(grid=(1,), block=(64,)).run()
+
+    @cute.kernel
+    def last_block(x: Any, y: Any) -> None:
+        thread, _y, _z = cute.arch.thread_idx()
+        place = cute.arch.block_idx()[0] * 32 + thread
+        if place < 264:
+            y[place] = cute.arch.warp_reduction(x[place], cute.ReductionOp.ADD)
+
+    whole = np.zeros(288, F32)
+    launch = last_block(whole, whole.copy()).launch(grid=(9,), block=(32,))
+    found = find_texpr_hazards(kernel_of(launch))
+    assert "an instruction of 32 threads, and 8 of them come to it" in found[0].message
 
     @cute.kernel(results=["y"])
     def elements(x: Any, y: Any) -> None:

@@ -197,17 +197,18 @@ SHUFFLES = ("bfly", "down", "up", "idx")
 def shuffled(mode: str, values: Array, distance: Any, clamp: int) -> Array:
     """What each lane of warps, ``[warps, 32, 1]``, gets of another one, as PTX has ``shfl.sync``.
 
-    Bits 8 to 12 of ``clamp`` are those of a lane that stay, bits 0 to 4 the last lane that is read
-    with them, or the first one for ``up``.  A lane gets its own where it would read past it.
+    ``distance`` is taken modulo 32.  Bits 8 to 12 of ``clamp`` are those of a lane that stay, bits
+    0 to 4 the last lane that is read with them, or the first one for ``up``.  A lane gets its own
+    where it would read past it.
     """
-    lane = np.arange(WARP)[:, None]
+    lane, distance = np.arange(WARP)[:, None], distance & WARP - 1
     same = clamp >> 8 & WARP - 1
     last = lane & same | clamp & WARP - 1 & ~same
     source = {
         "bfly": lane ^ distance,
         "down": lane + distance,
         "up": lane - distance,
-        "idx": lane & same | distance & WARP - 1 & ~same,
+        "idx": lane & same | distance & ~same,
     }[mode]
     is_there = source >= last if mode == "up" else source <= last
     source = np.broadcast_to(np.where(is_there, source, lane), values.shape)

@@ -18,8 +18,9 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import te
 from mugraph.dialects.te.points import all_hold, grid_of
 from mugraph.passes.memory.findings import Finding, HazardKind
-from mugraph.passes.texpr.analysis.domains import Access, accesses_of
+from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
+from mugraph.passes.texpr.analysis.hazards.followed import FOLLOWED
 from mugraph.passes.texpr.analysis.hazards.grid_barriers import GridBarriers
 from mugraph.passes.texpr.analysis.hazards.touches import MOST_POINTS, describe
 from mugraph.passes.texpr.analysis.pairs import Pairs, pairs_of
@@ -80,14 +81,22 @@ def check_grid(kernel: te.KernelOp, without: Operation | None = None) -> Grid:
 
 
 def _different_blocks(kernel: te.KernelOp, accesses: Sequence[Access]) -> Sequence[int]:
-    """A block of each kind: those of a kind do the same, as the accesses say."""
+    """A block of each kind: those of a kind do the same, as the accesses say.
+
+    Their threads also come to the same barriers and instructions of warps.
+    """
     block = kernel.variable
     if any(block in access.indices for access in accesses):
         return range(kernel.iterations)
+    together = [
+        domain_of(op)
+        for op in kernel.walk()
+        if isinstance(op, FOLLOWED) or (isinstance(op, te.AsmOp) and op.is_of_warp)
+    ]
     conditions = {
         one
-        for access in accesses
-        for one in access.domain.conditions
+        for domain in (*together, *(access.domain for access in accesses))
+        for one in domain.conditions
         if block in variables_of(list(one.indices))
     }
     kinds = np.zeros((kernel.iterations, 1), np.bool_)

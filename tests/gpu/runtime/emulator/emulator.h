@@ -296,12 +296,13 @@ template <class T>
 T shuffle(char mode, T value, int distance, int clamp) {
   const std::array<T, 32> all = exchange_warp(value);
   const int lane = block->current->thread % 32;
+  distance &= 31;
   const int same = clamp >> 8 & 31;
   const int last = (lane & same) | (clamp & 31 & ~same);
   const int source = mode == 'b'   ? lane ^ distance
                      : mode == 'd' ? lane + distance
                      : mode == 'u' ? lane - distance
-                                   : (lane & same) | (distance & 31 & ~same);
+                                   : (lane & same) | (distance & ~same);
   return all[(mode == 'u' ? source >= last : source <= last) ? source : lane];
 }
 

@@ -188,8 +188,22 @@ def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
     if _has_infinity(x) and not _has_infinity(y):
         holds, x, y = opposite(holds), y, x
     if _has_infinity(y):
-        return nf.application(_WHERE, [holds, x, y])
+        return nf.application(_WHERE, [holds, _given(holds, x), y])
     return nf.add(y, nf.multiply(holds, _subtract(x, y)))
+
+
+def _given(holds: NormalForm, form: NormalForm) -> NormalForm:
+    """What a form is where a comparison holds, which may be a factor of terms."""
+    for comparison, value in ((holds, 1), (opposite(holds), 0)):
+        match comparison.terms:
+            case (Term(_, (), ((factor, power),)),):
+                known = [term for term in form.terms if (factor, power) in term.factors]
+                others = tuple(term for term in form.terms if term not in known)
+                left = nf.times(NormalForm(tuple(known)), ((factor, -power),))
+                return nf.add(NormalForm(others), nf.scale(left, value))
+            case _:
+                pass
+    return form
 
 
 def _identity(x: NormalForm) -> NormalForm:

@@ -18,6 +18,7 @@ from mugraph.jit.arguments import (
     ArrayView,
     check_apart,
     check_view,
+    place_of,
     sizes_of_arrays,
     strides_fit,
     view_of,
@@ -195,7 +196,8 @@ class _TorchCall:
                 or device < 0
             ):
                 self._check(role, index, tensor, array, device)
-            pointers.append(array.data_ptr())
+            is_part = tensor.is_part
+            pointers.append(place_of(role, index, tensor, array) if is_part else array.data_ptr())
         return pointers
 
     def _launch(self, pointers: list[int], device: int, outputs: list[Any] | None) -> list[Any]:

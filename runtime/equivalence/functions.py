@@ -193,14 +193,11 @@ def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
 
 
 def _given(holds: NormalForm, form: NormalForm) -> NormalForm:
-    """What a form is where a comparison holds, which may be a factor of terms."""
+    """What a form is where a comparison holds, which may be a factor in it."""
     for comparison, value in ((holds, 1), (opposite(holds), 0)):
         match comparison.terms:
-            case (Term(_, (), ((factor, power),)),):
-                known = [term for term in form.terms if (factor, power) in term.factors]
-                others = tuple(term for term in form.terms if term not in known)
-                left = nf.times(NormalForm(tuple(known)), ((factor, -power),))
-                return nf.add(NormalForm(others), nf.scale(left, value))
+            case (Term(_, (), ((factor, _),)),):
+                return nf.given(form, factor, value)
             case _:
                 pass
     return form

@@ -50,11 +50,9 @@ def sizes_for(function: FuncOp, sizes: Mapping[str, int]) -> Mapping[str, int]:
                 f"{known}."
             )
     for name, extent in extents.items():
-        if name not in sizes and extent.held is not None:
-            continue
-        if name not in sizes:
+        if name not in sizes and extent.held is None:
             raise ToolError(f"@{function.sym_name.data} has '{name}'; write --size {name}=NUMBER.")
-        if (fault := extent.fault(sizes[name])) is not None:
+        if (fault := extent.fault(sizes.get(name, extent.largest))) is not None:
             raise ToolError(f"--size {name}={sizes[name]}: {fault}.")
     return sizes
 

@@ -100,13 +100,11 @@ def _is_fetched(steps: Sequence[Step], number: int, exchange: Exchange) -> bool:
     copies = [step for step in block if isinstance(step, Fetch) and step.op in uses]
     taken = {value for step in block for value in takes(step)}
     at_end = len(block) == len(behind)  # a call ends when all copies have
-    laid = [_laid_out(step) for step in steps if isinstance(step, Exchange | Delivery)]
+    made = {value for step in block for value in gives(step)}
     return (
         len(copies) == len(uses)
         and len({c.part.place for c in copies if at_end or c.op.result in taken}) > 1
-        and set[SSAValue]()
-        .union(*laid)
-        .isdisjoint(value for step in block for value in gives(step))
+        and all(made.isdisjoint(_laid_out(s)) for s in steps if isinstance(s, Exchange | Delivery))
     )
 
 

@@ -117,9 +117,10 @@ def events_of(
                 events += beside
                 beside = []
             events.append(write)
-        if isinstance(step, Exchange | Delivery):
+        if isinstance(step, Exchange | Delivery | Meeting):
             events += beside
             beside = []
+        if isinstance(step, Exchange | Delivery):
             # What no function made is copied to where it is read.
             tensor = exchanges.index(step)
             values = (step.value,) if isinstance(step, Exchange) else step.op.pieces
@@ -129,7 +130,7 @@ def events_of(
             events += [write for write in late if write.tensor == tensor]
         if isinstance(step, Exchange | Delivery | Meeting):
             others = [d for d in _group(mesh, step.axes, device) if d != device]
-            events += [*beside, Count(step.axes)]
+            events.append(Count(step.axes))
             events += [Raise(step.axes, other, device) for other in others]
             awaits: list[Event] = [Await(step.axes, other) for other in others]
             beside = awaits if isinstance(step, Meeting) and step.beside else []

@@ -28,10 +28,8 @@ def deliver(op: kn.CollectiveOp, dim: int, chain: Chain, members: int) -> SSAVal
     made = op.input.owner
     if members > 1:
         assert isinstance(made, kn.ConcatOp)
-        ranges: list[kn.SliceOp] = []
-        for place in range(op.devices):
-            number, inner = divmod(place, members)
-            ranges.append(_slice(made.inputs[number], dim, inner, members))
+        places = (divmod(place, members) for place in range(op.devices))
+        ranges = [_slice(made.inputs[part], dim, inner, members) for part, inner in places]
         joined = kn.ConcatOp([each.result for each in ranges], dim, op.input.type)
         _insert(ranges, op, _places(op, members, 1))
         _insert([joined], op)

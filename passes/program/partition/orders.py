@@ -126,8 +126,7 @@ def events_of(
             values = (step.value,) if isinstance(step, Exchange) else step.op.pieces
             copied = [each for each in values if each not in given]
             events += dict.fromkeys(read for each in copied for read in far.get(each, ()))
-            late = [write for each in copied for write in made[each]]
-            events += [write for write in late if write.tensor == tensor]
+            events += [late for each in copied for late in made[each] if late.tensor == tensor]
         if isinstance(step, Exchange | Delivery | Meeting):
             others = [d for d in _group(mesh, step.axes, device) if d != device]
             events.append(Count(step.axes))

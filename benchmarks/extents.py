@@ -215,8 +215,6 @@ class Decode(Program):
 
     def taken(self, arguments: Sequence[Any], size: Size) -> Sequence[Any]:
         """The keys that a bound leaves of each cache."""
-        if not self.key_buckets:
-            return arguments
         q, length, *caches = arguments
         return [q, length, *(x[:, :, : size.keys] for x in caches)]
 

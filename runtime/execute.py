@@ -80,8 +80,8 @@ class TensorSpec:
     @property
     def physical_bytes(self) -> int:
         """The bytes that the layout spans, or there is room for."""
-        elements = max(self.layout.cosize(), self.room)
-        return elements * self.dtype.itemsize if math.prod(self.shape) else 0
+        own = self.layout.cosize() if math.prod(self.shape) else 0
+        return max(own, self.room) * self.dtype.itemsize
 
     def to_physical(self, array: Array) -> Array:
         """The tensor's flat memory with the array's elements in it, padding poisoned."""
@@ -103,8 +103,8 @@ class TensorSpec:
         extents = tuple(max(extent, 1) for extent in shape)
         strides, room = strides_of(self.layout), self.room
         if strides == row_major_strides(self.shape):
-            extents_in_room = [max(e, 1) for e in sized(self.names, self.shape, rooms)]
-            strides, room = row_major_strides(extents_in_room), math.prod(extents_in_room)
+            in_room = sized(self.names, self.shape, rooms)
+            strides, room = row_major_strides([max(e, 1) for e in in_room]), math.prod(in_room)
         return replace(self, shape=shape, layout=Layout(extents, strides), room=room)
 
 

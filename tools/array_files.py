@@ -12,10 +12,10 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.functions import given_names, whole_argument_types
 from mugraph.dialects.named_extents import (
+    called_extents,
     extents_in,
     held_extents,
     named_extents,
-    said_extents,
     sized,
 )
 from mugraph.dialects.tensor_types import dims, element_type_of
@@ -38,9 +38,10 @@ NOT_IN_FILES = tuple(dtype for dtype in STORAGE_DTYPES.values() if dtype.kind ==
 def sizes_for(function: FuncOp, sizes: Mapping[str, int]) -> Mapping[str, int]:
     """The values that a command line gives to the named extents of a function.
 
-    ``ToolError`` where one is missing, unknown or cannot be.
+    ``ToolError`` where one is missing, unknown or cannot be.  A bound may be missing: it is the
+    largest value then.
     """
-    extents = {each.name: each for each in said_extents(named_extents(function).values())}
+    extents = {each.name: each for each in called_extents(named_extents(function).values())}
     for name, size in sizes.items():
         if name not in extents:
             known = f"it has {', '.join(extents)}" if extents else "its sizes are in its types"
@@ -49,9 +50,9 @@ def sizes_for(function: FuncOp, sizes: Mapping[str, int]) -> Mapping[str, int]:
                 f"{known}."
             )
     for name, extent in extents.items():
-        if name not in sizes:
+        if name not in sizes and extent.held is None:
             raise ToolError(f"@{function.sym_name.data} has '{name}'; write --size {name}=NUMBER.")
-        if (fault := extent.fault(sizes[name])) is not None:
+        if (fault := extent.fault(sizes.get(name, extent.largest))) is not None:
             raise ToolError(f"--size {name}={sizes[name]}: {fault}.")
     return sizes
 
@@ -62,7 +63,7 @@ def input_shape(function: FuncOp, index: int, sizes: Mapping[str, int]) -> tuple
     extents = named_extents(function)
     names = given_names(function)[index] if extents else ()
     held = {name: each.largest for name, each in held_extents(extents.values()).items()}
-    return sized(names, extents_in(type_), {**sizes, **held})
+    return sized(names, extents_in(type_), {**held, **sizes})
 
 
 def read_inputs(function: FuncOp, paths: Sequence[str], sizes: Mapping[str, int]) -> list[Array]:

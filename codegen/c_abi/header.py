@@ -32,7 +32,8 @@ def _extents(interface: CInterface) -> list[str]:
         if extent.multiple > 1:
             line += f", a multiple of {extent.multiple}"
         if extent.held is not None:
-            line += f", at least what {interface.inputs[extent.held].name} holds"
+            holder = interface.inputs[extent.held].name
+            line += f", at least what {holder} holds; tensors have room for {extent.largest}"
         lines.append(line)
     return lines
 

@@ -69,6 +69,8 @@ class CTensor:
 
     ``shape`` and ``span`` are of the largest values.
     """
+    is_part: bool = False
+    """Whether ``span`` goes on behind its elements, as a call gives a bound."""
 
     def __str__(self) -> str:
         most = "at most " if any(self.names) else ""
@@ -95,7 +97,8 @@ class CTensor:
         span = self.span // math.prod(self.shape) * math.prod(room)
         is_row_major = self.strides == row_major_strides(self.shape)
         strides = row_major_strides(room) if is_row_major else self.strides
-        return replace(self, shape=shape, strides=strides, span=span, names=())
+        is_part = room != shape
+        return replace(self, shape=shape, strides=strides, span=span, names=(), is_part=is_part)
 
 
 @dataclass(frozen=True)

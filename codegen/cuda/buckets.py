@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.codegen.cuda.cpp import Writer
 from mugraph.codegen.cuda.host import EXECUTE, execute_head
-from mugraph.dialects.named_extents import argument_names, named_extents, said_extents
+from mugraph.dialects.named_extents import argument_names, named_extents
 
 
 def extent_checks(function: FuncOp, places: Mapping[str, str]) -> list[str]:
@@ -24,8 +24,7 @@ def extent_checks(function: FuncOp, places: Mapping[str, str]) -> list[str]:
         f"{extents[name].multiple});"
         for name in places
     ]
-    said = [extent.name for extent in said_extents(extents.values())]
-    empty = " || ".join(f"extent_{name} == 0" for name in places if name in said)
+    empty = " || ".join(f"extent_{name} == 0" for name in places if extents[name].held is None)
     return [*lines, f"if ({empty}) return;"] if empty else lines
 
 

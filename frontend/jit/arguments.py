@@ -120,7 +120,8 @@ def view_of(role: str, index: int, tensor: CTensor, array: Any, stream: int | No
     if isinstance(array, np.ndarray):
         return _from_numpy(cast(Array, array))
     if is_torch_tensor(array) and array.device.type in ("cpu", "cuda"):
-        return _from_torch(array)
+        pointer = place_of(role, index, tensor, array) if tensor.is_part else array.data_ptr()
+        return _from_torch(array, pointer)
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
         return _from_cuda_array_interface(array, interface)
@@ -147,11 +148,27 @@ def is_torch_tensor(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
-def _from_torch(array: Any) -> ArrayView:
+def place_of(role: str, index: int, tensor: CTensor, array: Any) -> int:
+    """The address of a part of a tensor of torch, which may have no elements.
+
+    Raises ``ArgumentError`` unless there is memory for all that kernels may read behind it.
+    """
+    storage = array.untyped_storage()
+    start = array.storage_offset() * array.element_size()
+    if (room := storage.nbytes() - start) < tensor.span:
+        raise ArgumentError(
+            f"{role} {index} ('{tensor.name}') has memory for {room} bytes, expected "
+            f"{tensor.span}: kernels may read behind a bound; pass a part of a tensor of the "
+            "largest extents"
+        )
+    return storage.data_ptr() + start
+
+
+def _from_torch(array: Any, pointer: int) -> ArrayView:
     """A tensor by torch's own account of it: DLPack has no 8-bit floating-point types there."""
     name = str(array.dtype).removeprefix("torch.")
     return ArrayView(
-        array.data_ptr(),
+        pointer,
         tuple(array.shape),
         tuple(array.stride()),
         _NAMES.get(name, name),

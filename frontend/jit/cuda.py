@@ -18,6 +18,7 @@ from mugraph.jit.arguments import (
     ArrayView,
     check_apart,
     check_view,
+    place_of,
     sizes_of_arrays,
     strides_fit,
     view_of,
@@ -116,7 +117,7 @@ class CudaKernel(Kernel):
             for index, (tensor, array) in enumerate(zip(tensors, arrays, strict=True)):
                 view = view_of(role, index, tensor, array, stream)
                 check_view(role, index, tensor, view)
-                _expect_gpu(role, index, tensor, view.device, views)
+                _expect_gpu(role, index, tensor, view.device, (*views, view)[0].device)
                 views.append(view)
 
         add_views("input", interface.inputs, inputs)
@@ -194,8 +195,12 @@ class _TorchCall:
                 or array.get_device() != device
                 or device < 0
             ):
-                self._check(role, index, tensor, array, device)
-            pointers.append(array.data_ptr())
+                # It may be that only strides differ that are not used.
+                view = view_of(role, index, tensor, array, None)
+                _expect_gpu(role, index, tensor, view.device, device)
+                check_view(role, index, tensor, view)
+            is_part = tensor.is_part
+            pointers.append(place_of(role, index, tensor, array) if is_part else array.data_ptr())
         return pointers
 
     def _launch(self, pointers: list[int], device: int, outputs: list[Any] | None) -> list[Any]:
@@ -218,27 +223,6 @@ class _TorchCall:
         self._kernel.launch(pointers, workspace, self._stream(device))
         return outputs
 
-    def _check(self, role: str, index: int, tensor: CTensor, array: Any, device: int) -> None:
-        """Raises for a tensor that does not fit; returns where only unused strides differ."""
-        if array.get_device() < 0:
-            raise ArgumentError(
-                f"{role} {index} ('{tensor.name}') is on the CPU; move it to the GPU with .cuda()"
-            )
-        if array.get_device() != device:
-            raise ArgumentError(
-                f"{role} {index} ('{tensor.name}') is on GPU {array.get_device()}, but input 0 is "
-                f"on GPU {device}"
-            )
-        names = {
-            getattr(self._torch, name): type_
-            for type_, name in ELEMENT_TYPES.items()
-            if hasattr(self._torch, name)
-        }
-        element_type = names.get(array.dtype, str(array.dtype))
-        shape, strides = tuple(array.shape), tuple(array.stride())
-        view = ArrayView(array.data_ptr(), shape, strides, element_type, device, array)
-        check_view(role, index, tensor, view)
-
 
 _BYTES = CTensor("workspace", (1,), (1,), "i8", 1, 1)
 
@@ -248,15 +232,12 @@ def _expect_count(name: str, what: str, expected: int, given: int) -> None:
         raise ArgumentError(f"{name} takes {expected} {what}, got {given}")
 
 
-def _expect_gpu(
-    role: str, index: int, tensor: CTensor, device: int, before: Sequence[ArrayView]
-) -> None:
+def _expect_gpu(role: str, index: int, tensor: CTensor, device: int, first: int) -> None:
     if device == CPU:
         raise ArgumentError(f"{role} {index} ('{tensor.name}') is in host memory; move it to a GPU")
-    if before and before[0].device != device:
+    if first != device:
         raise ArgumentError(
-            f"{role} {index} ('{tensor.name}') is on GPU {device}, but input 0 is on GPU "
-            f"{before[0].device}"
+            f"{role} {index} ('{tensor.name}') is on GPU {device}, but input 0 is on GPU {first}"
         )
 
 

@@ -160,23 +160,20 @@ _NOT_0 = "not 0"
 
 def truth(form: NormalForm) -> NormalForm:
     """1 where a form is not 0, else 0: itself where that is known."""
-    return form if _is_truth(form) else nf.application(_NOT_0, [form])
+    is_truth = form in (nf.constant(0), nf.constant(1)) or _comparison(form) is not None
+    return form if is_truth else nf.application(_NOT_0, [form])
 
 
-def _is_truth(form: NormalForm) -> bool:
-    """Whether a form is known to be 1 or 0: a comparison, or what it is not, or a number."""
-    if form in (nf.constant(0), nf.constant(1)):
-        return True
-    for one in (form, opposite(form)):
+def _comparison(form: NormalForm) -> tuple[Factor, int] | None:
+    """The comparison that a form is, and 1; or 0 with the one of which it is the opposite."""
+    for one, value in ((form, 1), (opposite(form), 0)):
         match one.terms:
-            case (Term(coefficient, (), ((Application(name), power),)),) if name in (
-                POSITIVE,
-                _NOT_0,
-            ):
-                return coefficient == power == 1
+            case (Term(coefficient, (), ((Application(name) as factor, power),)),):
+                if name in (POSITIVE, _NOT_0) and coefficient == power == 1:
+                    return factor, value
             case _:
                 pass
-    return False
+    return None
 
 
 def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
@@ -188,7 +185,8 @@ def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
     if _has_infinity(x) and not _has_infinity(y):
         holds, x, y = opposite(holds), y, x
     if _has_infinity(y):
-        return nf.application(_WHERE, [holds, x, y])
+        known = _comparison(holds)
+        return nf.application(_WHERE, [holds, nf.given(x, *known) if known else x, y])
     return nf.add(y, nf.multiply(holds, _subtract(x, y)))
 
 

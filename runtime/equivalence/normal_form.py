@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -101,12 +101,39 @@ class Substitution:
                 return Choice(index.substituted(self.values), value)
             case Below(index, bound):
                 return Below(index.substituted(self.values), bound)
-            case Exponential(exponent):
-                return Exponential(self.of(exponent))
-            case Power(base):
-                return Power(self.of(base))
-            case Application(function, arguments):
-                return Application(function, tuple(map(self.of, arguments)))
+            case _:
+                return _of_nested(factor, self.of)
+
+
+def _of_nested(factor: Factor, change: Callable[[NormalForm], NormalForm]) -> Factor:
+    """A factor with other normal forms in the place of those that it is made of."""
+    match factor:
+        case Exponential(exponent):
+            return Exponential(change(exponent))
+        case Power(base):
+            return Power(change(base))
+        case Application(function, arguments):
+            return Application(function, tuple(map(change, arguments)))
+        case _:
+            return factor
+
+
+def given(form: NormalForm, known: Factor, value: int) -> NormalForm:
+    """The normal form where a factor of free variables is 1 or 0."""
+    if not form.indices.issuperset(indices_of(known)):
+        return form
+    number = Power(constant(value))
+
+    def factors_of(term: Term) -> Iterator[tuple[Factor, Fraction]]:
+        for factor, power in term.factors:
+            other = _of_nested(factor, lambda nested: given(nested, known, value))
+            yield (number if factor == known else other), power
+
+    return _collect(
+        itertools.chain.from_iterable(
+            _terms(term.coefficient, term.bound, tuple(factors_of(term))) for term in form.terms
+        )
+    )
 
 
 def substitute(form: NormalForm, values: Values) -> NormalForm:

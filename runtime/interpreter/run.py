@@ -15,7 +15,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Attribute
 
 from mugraph.dialects import te
-from mugraph.dialects.functions import results_of
+from mugraph.dialects.functions import given_names, results_of
 from mugraph.dialects.kn import count_of_rows
 from mugraph.dialects.named_extents import held_extents, is_smaller_bucket, named_extents
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
@@ -77,8 +77,10 @@ def naming_rows(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
     """Random inputs, of which those that name rows, or hold lengths, have numbers that exist."""
     # A tensor expression's last arguments are its results.
     counts = [count_of_rows(argument) for argument in function.args[: len(inputs)]]
+    named = zip(given_names(function), inputs, strict=False)
+    sizes = {n: size for names, x in named for n, size in zip(names, x.shape, strict=False) if n}
     for extent in held_extents(named_extents(function).values()).values():
-        counts[extent.held or 0] = extent.largest + 1
+        counts[extent.held or 0] = sizes.get(extent.name, extent.largest) + 1
     pairs = zip(inputs, counts, strict=True)
     # One number is drawn again: small ones would be near 0 all.
     drawn = np.random.default_rng([zlib.crc32(array.tobytes()) for array in inputs])

@@ -16,7 +16,7 @@ import mugraph.build as mi
 from mugraph.build.errors import BuildError
 from mugraph.codegen.c_abi import interface_of, print_header
 from mugraph.codegen.cuda import find_function, print_module
-from mugraph.jit.arguments import ArgumentError
+from mugraph.jit.arguments import ArgumentError, place_of
 from mugraph.passes.compile import compile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda
@@ -27,7 +27,7 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 Array = Any
 RANDOM = np.random.default_rng(20)
 SEQUENCES, KEYS = 5, 300
-CALLS = ((1, 16, 3), (5, 90, 90), (3, KEYS, 200), (2, 100, 0), (4, 20, 20), (2, KEYS, 10))
+CALLS = ((1, 16, 3), (5, 90, 90), (3, KEYS, 200), (2, 100, 0), (2, 0, 0), (2, KEYS, 10))
 """Sequences, the bound of keys, and how many there are."""
 
 
@@ -102,7 +102,7 @@ def test_a_call_takes_the_first_kernels_that_hold_its_bound() -> None:
     assert "if (extent_b <= 2 && extent_n <= 16) return execute_decode_b2_n16(" in text
     assert "if (extent_b == 0) return;" in text  # of no keys there is a result
     header = print_header(interface_of(find_function(scheduled())))
-    assert "n: 0 to 300, at least what length holds" in header
+    assert "n: 0 to 300, at least what length holds; tensors have room for 300" in header
 
 
 def test_tensors_have_the_strides_of_the_largest_value() -> None:
@@ -112,6 +112,23 @@ def test_tensors_have_the_strides_of_the_largest_value() -> None:
     require_attention(kernel(*call), call)
     with pytest.raises(ArgumentError, match="has strides"):
         kernel(*map(np.ascontiguousarray, call))
+
+
+def test_a_bound_of_torch_is_a_part_of_enough_memory() -> None:
+    torch = pytest.importorskip("torch")
+    graph = mi.new_kernel_graph("sums")
+    rows = extent(graph)
+    graph.mark_output(mi.reduction(graph.new_input((rows, 8), name="x"), 0))
+    kernel = mugraph.compile(graph, "cpu")
+    x = torch.ones(KEYS, 8, dtype=torch.float16)
+    for bound, rows in ((100, 7), (KEYS, KEYS), (0, 0)):
+        found = kernel(torch.tensor([rows], dtype=torch.int32), x[:bound])
+        assert (found == rows).all()
+    with pytest.raises(ArgumentError, match="has memory for 1600 bytes, expected 4800"):
+        kernel(torch.tensor([7], dtype=torch.int32), x[:100].clone())
+    # An address of no elements is what torch says is 0.
+    (part,) = (tensor for tensor in kernel.interface.at({"n": 0}).inputs if tensor.is_part)
+    assert place_of("input", 1, part, x[:0]) == x.data_ptr()
 
 
 def test_what_cannot_be_is_refused() -> None:

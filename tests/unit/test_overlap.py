@@ -181,6 +181,20 @@ def test_a_function_that_stores_at_another_device_waits_for_the_meeting() -> Non
     assert [step.beside for step in exchanges] == [False, True]
 
 
+def test_a_device_that_copies_only_its_own_waits_for_the_meeting() -> None:
+    text = """
+    func.func @f(%x: tensor<8x16xf32>) -> tensor<8x16xf32>
+        attributes {mugraph.mesh = [2], mugraph.per_device} {
+      %p = kn.peer %x axes [0] place 0 : tensor<8x16xf32> -> tensor<8x16xf32>
+      %c = kn.copy %p {mugraph.part = array<i64: 0, 1, 0>} : tensor<8x16xf32> -> tensor<8x16xf32>
+      %e = kn.exp %c : tensor<8x16xf32> -> tensor<8x16xf32>
+      func.return %e : tensor<8x16xf32>
+    }
+    """
+    steps = late(parse_text(make_context(), text, "of one place")).steps
+    assert [step.beside for step in steps if isinstance(step, Exchange | Meeting)] == [False, False]
+
+
 def residual(devices: int) -> str:
     """A sum that all need, added to what all have, a norm, and the next products."""
     rows, wide = "tensor<24x16xf32>", "tensor<24x48xf32>"

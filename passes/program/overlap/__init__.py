@@ -121,11 +121,9 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
         return
     # What stands behind a sum that all devices need may begin with this one's part.
     users = users_of(op.result, dim, op.devices)
-    if users is not None:
-        begun = time_fetched(op.result, op.devices, users, members, target)
-        yield Plan(Way.PARTS, time + begun, lambda: fetch(op, given(), dim, users, members))
-    joined = time_fetched(op.result, op.devices, None, members, target)
-    yield Plan(Way.PARTS, time + joined, lambda: fetch(op, given(), dim, None, members))
+    for to in (users, None) if users is not None else (None,):
+        fetched = time_fetched(op.result, op.devices, to, members, target)
+        yield Plan(Way.PARTS, time + fetched, lambda to=to: fetch(op, given(), dim, to, members))
 
 
 @dataclass(frozen=True)

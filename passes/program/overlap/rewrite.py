@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -28,13 +28,11 @@ def deliver(op: kn.CollectiveOp, dim: int, chain: Chain, members: int) -> SSAVal
     made = op.input.owner
     if members > 1:
         assert isinstance(made, kn.ConcatOp)
-        ranges: list[kn.SliceOp] = []
-        for place in range(op.devices):
-            number, inner = divmod(place, members)
-            ranges.append(_slice(made.inputs[number], dim, inner, members))
-            set_part(ranges[-1], Part(place, op.grid_axes, members))
+        places = (divmod(place, members) for place in range(op.devices))
+        ranges = [_slice(made.inputs[part], dim, inner, members) for part, inner in places]
         joined = kn.ConcatOp([each.result for each in ranges], dim, op.input.type)
-        _insert([*ranges, joined], op)
+        _insert(ranges, op, _places(op, members, 1))
+        _insert([joined], op)
         op.operands[0] = joined.result
         Rewriter.erase_op(made)
     return _added(op, _delivered(op, op.input, dim), dim)
@@ -92,17 +90,14 @@ def fetch(op: kn.CollectiveOp, own: SSAValue, dim: int, chain: Chain | None, mem
     axes = op.grid_axes
     peers = [kn.PeerOp(own, axes, place) for place in range(op.devices)]
     copies = [kn.CopyOp(peer.result, peer.result.type) for peer in peers]
-    for place, copy in enumerate(copies):
-        set_part(copy, Part(place, axes, members))
     parts: list[SSAValue] = [copy.result for copy in copies]
-    _insert([*peers, *copies], op)
+    _insert(peers, op)
+    _insert(copies, op, _places(op, members, 1))
     if members > 1 and chain is not None:
         together = _part_type(op.result.type, dim, op.devices // members)
         starts = range(0, op.devices, members)
         joins = [kn.ConcatOp(parts[at : at + members], dim, together) for at in starts]
-        for at, join in zip(starts, joins, strict=True):
-            set_part(join, Part(at, axes, members))
-        _insert(joins, op)
+        _insert(joins, op, _places(op, members, members))
         parts = [join.result for join in joins]
     if chain is not None:
         _write_parts(op, chain, {op.result: parts}, members)
@@ -111,10 +106,17 @@ def fetch(op: kn.CollectiveOp, own: SSAValue, dim: int, chain: Chain | None, mem
     Rewriter.replace_op(op, whole, [each.result for each in whole] or [None])
 
 
-def _insert(operators: Sequence[Operation], op: Operation) -> None:
-    """Puts operators before one from which they come."""
+def _places(op: kn.CollectiveOp, members: int, step: int) -> list[Part]:
+    """The parts of so many members, or of each of them with a ``step`` of 1."""
+    return [Part(place, op.grid_axes, members) for place in range(0, op.devices, step)]
+
+
+def _insert(operators: Sequence[Operation], op: Operation, places: Iterable[Part] = ()) -> None:
+    """Puts operators before one from which they come; those of parts say of which."""
     block = op.parent_block()
     assert block is not None
+    for each, part in zip(operators, places, strict=False):
+        set_part(each, part)
     for each in operators:
         inherit_location(each, op)
         block.insert_op_before(each, op)
@@ -122,8 +124,8 @@ def _insert(operators: Sequence[Operation], op: Operation) -> None:
 
 def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) -> None:
     """Writes operators in parts, and puts together what others take whole."""
-    count = op.devices // members
-    places = [Part(number * members, op.grid_axes, members) for number in range(count)]
+    places = _places(op, members, members)
+    count = len(places)
     for each, cut in chain.cuts.items():
         for part in places:
             operands = list(each.operands)
@@ -135,9 +137,7 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) 
                     parts[value] = joined
                 if value not in parts:
                     slices = [_slice(value, dim, p.number, count) for p in places]
-                    for p, piece in zip(places, slices, strict=True):
-                        set_part(piece, p)
-                    _insert(slices, each)
+                    _insert(slices, each, places)
                     parts[value] = [piece.result for piece in slices]
                 operands[number] = parts[value][part.number]
             results = zip(each.results, cut.results, strict=True)
@@ -148,8 +148,7 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) 
                 properties=each.properties.copy(),
                 attributes=each.attributes.copy(),
             )
-            set_part(new, part)
-            _insert([new], each)
+            _insert([new], each, [part])
             for result, made in zip(each.results, new.results, strict=True):
                 made.name_hint = result.name_hint
                 parts.setdefault(result, []).append(made)

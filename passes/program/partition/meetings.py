@@ -91,22 +91,20 @@ def _beside(steps: Sequence[Step], returned: Sequence[SSAValue]) -> list[Step]:
 def _is_fetched(steps: Sequence[Step], number: int, exchange: Exchange) -> bool:
     """Whether a device copies what others laid out, and does nothing for others until it has one.
 
-    So it has met them before anything that it does for them.
+    So it has met them before anything that it does for them.  It has copied nothing of others where
+    it only takes what it laid out itself.
     """
-    uses = [use.operation for op in exchange.peers for use in op.result.uses]
+    uses = {use.operation for op in exchange.peers for use in op.result.uses}
     behind = steps[number + 1 :]
     block = list(takewhile(lambda each: not isinstance(each, (*_MEETS, kn.CollectiveOp)), behind))
-    copies = {step.op for step in block if isinstance(step, Fetch)}
-    fetched = {op.result for op in copies}
-    taken = any(not fetched.isdisjoint(takes(step)) for step in block)
-    laid = [_laid_out(step) for step in steps if isinstance(step, Exchange | Delivery)]
+    copies = [step for step in block if isinstance(step, Fetch) and step.op in uses]
+    taken = {value for step in block for value in takes(step)}
+    at_end = len(block) == len(behind)  # a call ends when all copies have
+    made = {value for step in block for value in gives(step)}
     return (
-        bool(uses)
-        and copies.issuperset(uses)
-        and (taken or len(block) == len(behind))
-        and set[SSAValue]()
-        .union(*laid)
-        .isdisjoint(value for step in block for value in gives(step))
+        len(copies) == len(uses)
+        and len({c.part.place for c in copies if at_end or c.op.result in taken}) > 1
+        and all(made.isdisjoint(_laid_out(s)) for s in steps if isinstance(s, Exchange | Delivery))
     )
 
 

@@ -117,19 +117,19 @@ def events_of(
                 events += beside
                 beside = []
             events.append(write)
-        if isinstance(step, Exchange | Delivery):
+        if isinstance(step, Exchange | Delivery | Meeting):
             events += beside
             beside = []
+        if isinstance(step, Exchange | Delivery):
             # What no function made is copied to where it is read.
             tensor = exchanges.index(step)
             values = (step.value,) if isinstance(step, Exchange) else step.op.pieces
             copied = [each for each in values if each not in given]
             events += dict.fromkeys(read for each in copied for read in far.get(each, ()))
-            late = [write for each in copied for write in made[each]]
-            events += [write for write in late if write.tensor == tensor]
+            events += [late for each in copied for late in made[each] if late.tensor == tensor]
         if isinstance(step, Exchange | Delivery | Meeting):
             others = [d for d in _group(mesh, step.axes, device) if d != device]
-            events += [*beside, Count(step.axes)]
+            events.append(Count(step.axes))
             events += [Raise(step.axes, other, device) for other in others]
             awaits: list[Event] = [Await(step.axes, other) for other in others]
             beside = awaits if isinstance(step, Meeting) and step.beside else []

@@ -6,9 +6,8 @@ where it fetches or delivers them: what goes between devices goes while they com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -30,8 +29,9 @@ def turns_of(steps: Sequence[Step], mesh: Mesh, device: int) -> list[int]:
         if in_parts and not _depend(together_steps := [steps[n] for n in together]):
             takes_fetched = any(not fetched.isdisjoint(takes(each)) for each in together_steps)
             made = {value for each in together_steps for value in gives(each)}
-            turn = _Turns(mesh, device, 0 if takes_fetched else 1, made)
-            together.sort(key=lambda n: turn.of(steps[n]))
+            first = 0 if takes_fetched else 1
+            turns = {n: _turn(steps[n], mesh, device, first, made) for n in together}
+            together.sort(key=turns.__getitem__)
         order += together
     return order
 
@@ -62,27 +62,22 @@ def _depend(steps: Sequence[Step]) -> bool:
     )
 
 
-class _Turns(NamedTuple):
-    """When parts have their turns on a device."""
+def _turn(
+    step: Step, mesh: Mesh, device: int, first: int, made: Container[SSAValue]
+) -> tuple[int, int]:
+    """When a part has its turn on a device, and what one of its members has of it.
 
-    mesh: Mesh
-    device: int
-    first: int
-    """Whether its own part is the first one, 0, or the last one, 1."""
-    made: set[SSAValue]
-    """What is made in parts."""
-
-    def of(self, step: Step) -> tuple[int, int]:
-        """The turn of a part, and of what one of its members has of it."""
-        part = _part(step)
-        assert part is not None
-        place, count = self.mesh.place(self.device, part.axes), self.mesh.size(part.axes)
-        own = place // part.members
-        behind = (part.place - place - 1) % part.members
-        if isinstance(step, Fetch):
-            # What is there already is the last one: nobody waits for it.
-            is_own = part.place == place
-            return count if is_own else (part.number - own) % (count // part.members), behind
-        turn = (part.number - own - self.first) % (count // part.members)
-        is_sent = isinstance(step, View) and step.op.input in self.made
-        return turn, 1 + behind if is_sent else 0
+    The device's own part is the ``first`` one, 0, or the last one, 1.  Parts are ``made`` together.
+    """
+    part = _part(step)
+    assert part is not None
+    place, count = mesh.place(device, part.axes), mesh.size(part.axes)
+    own = place // part.members
+    behind = (part.place - place - 1) % part.members
+    if isinstance(step, Fetch):
+        # What is there already is the last one: nobody waits for it.
+        is_own = part.place == place
+        return count if is_own else (part.number - own) % (count // part.members), behind
+    turn = (part.number - own - first) % (count // part.members)
+    is_sent = isinstance(step, View) and step.op.input in made
+    return turn, 1 + behind if is_sent else 0

@@ -3,6 +3,8 @@
 // RUN: mg-opt --bucket-extents --fuse-kernels --end-loads %s | mg-check - %s | filecheck %s --check-prefix PROOF
 // RUN: mg-opt --bucket-extents --fuse-kernels '--plan=split-k=1' --transpile -t cuda %s | filecheck %s --check-prefix CUDA
 // RUN: mg-run %s --check | filecheck %s --check-prefix DRAWN
+// RUN: mg-run %s --check --size n=5 | filecheck %s --check-prefix DRAWN
+// RUN: not mg-run %s --size n=385 2>&1 | filecheck %s --check-prefix ABOVE
 
 // Tensors of few keys lie where those of all keys do.
 // CHECK: func.func @sums_n16(%x: tensor<4x16x8xf16, #cute.layout<(4,16,8):(3072,8,1)>> {mugraph.ends = ["", "n", ""]}
@@ -18,6 +20,7 @@
 // CUDA-NEXT: if (extent_n <= 16) return execute_sums_n16(
 // CUDA-NEXT: if (extent_n <= 384) return execute_sums(
 // DRAWN: check: output 0, 4x1x8 float16: relative error {{.*}} within
+// ABOVE: mg-run: error: --size n=385: n is 385; it may be 0 to 384.
 func.func @sums(%x: tensor<4x?x8xf16> {mugraph.extent = ["", "n", ""]}, %n: tensor<1xi32>) -> tensor<4x1x8xf16> attributes {mugraph.extents = {n = {largest = 384, held = 1, buckets = [16]}}} {
   %s = kn.reduction %x dim 1 : tensor<4x?x8xf16> -> tensor<4x1x8xf16>
   func.return %s : tensor<4x1x8xf16>

@@ -197,3 +197,28 @@ def test_an_operator_without_a_normal_form_is_the_reason() -> None:
     result = prove(scheduled.function, subject(RMSNORM_REFERENCE).function)
     assert not result.holds
     assert "'sched.launch'" in result.reason and "has no normal form" in result.reason
+
+
+def masked(first: str) -> str:
+    """What is masked behind a length after another function, which takes ``first`` of x."""
+    return f"""
+    func.func @f(%x: tensor<4x8xf32>, %n: tensor<1xi32>) -> tensor<4x8xf32> {{
+      {first}
+      %t = kn.tanh %y : tensor<4x8xf32> -> tensor<4x8xf32>
+      %s = kn.mask %t where affine_set<(i, j) : (i - j >= 0)> else -inf
+        : tensor<4x8xf32> -> tensor<4x8xf32>
+      %m = kn.mask %s where affine_set<(i, j)[n] : (n - j - 1 >= 0)> at %n up_to [8] else -inf
+        : tensor<4x8xf32>, tensor<1xi32> -> tensor<4x8xf32>
+      func.return %m : tensor<4x8xf32>
+    }}
+    """
+
+
+@pytest.mark.parametrize(("end", "is_proved"), [(1, True), (2, False)])
+def test_what_a_mask_replaces_may_be_anything(end: int, *, is_proved: bool) -> None:
+    whole = "%y = kn.mul_scalar %x by 1.0 : tensor<4x8xf32> -> tensor<4x8xf32>"
+    ended = (
+        f"%y = kn.mask %x where affine_set<(i, j)[n] : (n - j - {end} >= 0)> at %n up_to [8] "
+        "else 0.0 : tensor<4x8xf32>, tensor<1xi32> -> tensor<4x8xf32>"
+    )
+    assert proof(masked(whole), masked(ended)).holds is is_proved

@@ -75,10 +75,16 @@ def slice_(target: Any, coord: Any) -> Any:
 
 
 def make_layout(*shape: Any, stride: Any = None) -> Layout[Any]:
-    """``make_layout(shape, stride=...)``, column-major without strides; or layouts as modes."""
-    if len(shape) == 1 and not isinstance(shape[0], Layout):
-        return Layout(*shape) if stride is None else Layout(shape[0], stride)
-    return layout.make_layout(*shape)
+    """``make_layout(shape, stride=...)``, column-major without strides; or layouts as modes.
+
+    As in C++, strides may stand behind the shape: ``make_layout((4, 8), (8, 1))``.
+    """
+    given = shape if stride is None else (*shape, stride)
+    if any(isinstance(each, Layout) for each in given):
+        return layout.make_layout(*given)
+    if len(given) not in (1, 2):
+        raise LayoutError(f"make_layout: expected a shape and its strides, got {len(given)} tuples")
+    return Layout(*given)
 
 
 __all__ = [

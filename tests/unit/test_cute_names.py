@@ -226,6 +226,7 @@ def test_a_product_of_hopper_in_the_words_of_the_tutorials() -> None:
     ("made", "is_a"),
     [
         (lambda: cute.make_layout((4, 8), stride=(8, 1)), "(4,8):(8,1)"),
+        (lambda: cute.make_layout((4, 8), (8, 1)), "(4,8):(8,1)"),
         (lambda: cute.make_layout(cute.Layout(4), cute.Layout(8, 4)), "(4,8):(1,4)"),
         (lambda: cute.group_modes(cute.Layout((2, 3, 5)), 0, 2), "((2,3),5):((1,2),6)"),
         (lambda: cute.select(cute.Layout((2, 3, 5)), mode=[2, 0]), "(5,2):(6,1)"),
@@ -267,6 +268,11 @@ def test_a_layout_that_is_no_tile_is_refused() -> None:
     tensor, layout = cute.make_fake_tensor(F16, (64, 64)), cute.make_layout((32, 64))
     with pytest.raises(LayoutError, match=r"\(32,64\):\(1,32\) is no tile of \(64, 64\)"):
         cute.nvgpu.cpasync.make_tiled_tma_atom("SM90_TMA_LOAD", tensor, layout, (64, 64))
+
+
+def test_strides_stand_once() -> None:
+    with pytest.raises(LayoutError, match="expected a shape and its strides, got 3 tuples"):
+        cute.make_layout((4, 8), (8, 1), stride=(8, 1))
 
 
 def test_basic_copies() -> None:

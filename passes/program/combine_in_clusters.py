@@ -66,16 +66,21 @@ def cluster_of(producer: sched.LaunchOp, consumer: sched.LaunchOp, target: Targe
     return size if alike else 0
 
 
-def pairs_in(function: FuncOp, target: Target) -> Iterator[tuple[sched.LaunchOp, sched.LaunchOp]]:
-    """Analysis: launches of one kernel each, one after the other, that could be one of clusters."""
+def pairs_in(
+    function: FuncOp, target: Target
+) -> Iterator[tuple[sched.LaunchOp, sched.LaunchOp, int]]:
+    """Analysis: launches of one kernel each, one after the other, that could be one of clusters.
+
+    With how many blocks a cluster would have.
+    """
     producer: sched.LaunchOp | None = None
     for launch in launches_of(
         op for op in function.body.block.ops if not isinstance(op, SharesMemory)
     ):
         op = launch[0] if len(launch) == 1 else None
         consumer = op if isinstance(op, sched.LaunchOp) else None
-        if producer and consumer and cluster_of(producer, consumer, target):
-            yield producer, consumer
+        if producer and consumer and (size := cluster_of(producer, consumer, target)):
+            yield producer, consumer, size
             consumer = None
         producer = consumer
 
@@ -86,7 +91,7 @@ def pairs_of(module: ModuleOp, target: Target) -> Iterator[Pair]:
     Tasks of persistent kernels wait for what shares their memory as it was planned, so that
     programs with tasks stay as they are.
     """
-    found: dict[tuple[object, ...], list[tuple[sched.LaunchOp, sched.LaunchOp]]] = {}
+    found: dict[tuple[object, ...], Pair] = {}
     launches: Counter[sched.KernelOp] = Counter()
     for function in module.walk():
         if not isinstance(function, FuncOp) or is_foreign(function):
@@ -95,13 +100,13 @@ def pairs_of(module: ModuleOp, target: Target) -> Iterator[Pair]:
         launches.update(op.resolve() for op in own)
         weights = any(op.resolve().constant_inputs for op in own)
         if weights and len(function.body.blocks) == 1 and not any(map(is_task, function.walk())):
-            for producer, consumer in pairs_in(function, target):
+            for producer, consumer, size in pairs_in(function, target):
                 kernels = (producer.resolve(), consumer.resolve())
                 alike = (*kernels, consumer.consumed(producer))
-                found.setdefault(alike, []).append((producer, consumer))
-    for several in found.values():
-        if all(launches[each.resolve()] == len(several) for each in several[0]):
-            yield Pair(several, cluster_of(*several[0], target))
+                found.setdefault(alike, Pair([], size)).launches.append((producer, consumer))
+    for pair in found.values():
+        if all(launches[each.resolve()] == len(pair.launches) for each in pair.launches[0]):
+            yield pair
 
 
 def layout_in_clusters(tile: sched.LocalTileOp) -> Layout | None:
@@ -162,6 +167,9 @@ def load_at_once(kernel: sched.KernelOp, parameter: int) -> None:
 
 def combine_in_clusters(pair: Pair) -> None:
     """Rewrite: lets clusters run both kernels."""
+    producer, consumer = pair.launches[0]
+    for _output, index in consumer.consumed(producer):
+        load_at_once(consumer.resolve(), index)
     for producer, consumer in pair.launches:
         block = producer.parent
         assert block is not None
@@ -170,7 +178,6 @@ def combine_in_clusters(pair: Pair) -> None:
         consumer.set_joined()
         consumer.cluster = IntegerAttr(pair.size, i64)
         for output, index in consumer.consumed(producer):
-            load_at_once(consumer.resolve(), index)
             value = consumer.arguments[index]
             layout = resolved_layout_of(producer.resolve().body.block.args[output])
             Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
@@ -212,12 +219,12 @@ class CombineInClustersPass(ModulePass):
         for pair in list(pairs_of(op, target)):
             layouts = layouts_of(*pair.launches[0])
             before = {place: lay(*place, layout) for place, layout in layouts.items()}
-            fit = all(
+            fit = bool(layouts) and all(
                 read_across_clusters(*launches, pair.size) is None
                 and launches[1].cluster_tensors(launches[0])[1] <= target.shared_memory_per_block
                 for launches in pair.launches
             )
-            if not layouts or not fit:
+            if not fit:
                 for place, layout in before.items():
                     lay(*place, layout)
                 continue

@@ -259,7 +259,7 @@ def program_of(compiled: Sequence[Compiled]) -> str:
     for number, one in enumerate(compiled):
         lines = one.cuda.splitlines()
         text = "\n".join(line for line in lines if not line.startswith(("#", "using namespace")))
-        text = with_emulated_memory(text)
+        text = with_clusters(with_emulated_memory(text))
         # Instructions of warp groups are classes of each file.
         own = r"\b(_init|_execute_mugraph|\w+_custom\d+\w*|SM90_\d+x\w+)\b"
         parts.append(re.sub(own, rf"\1_{number}", text))
@@ -275,10 +275,8 @@ def program_of(compiled: Sequence[Compiled]) -> str:
                 (function.function_type.outputs.data, result_alignment, never),
             )
         )
-        cluster = re.search(r"__cluster_dims__\((\d+)", one.cuda)
         calls.append(
-            f"    case {number}: emulator::cluster_size = {cluster[1] if cluster else 1}; "
-            f"return run(_execute_mugraph_{number}, {{{inputs}}}, "
+            f"    case {number}: return run(_execute_mugraph_{number}, {{{inputs}}}, "
             f"{{{outputs}}}, {workspace_bytes(function)}u, folder, orders);"
         )
     return "\n".join([*parts, *main_of(calls)]) + "\n"

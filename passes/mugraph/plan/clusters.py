@@ -15,8 +15,8 @@ from mugraph.passes.targets import Target
 COMBINED_NS = 1000.0
 """What a kernel that combines parts takes less in clusters of the one that computes them.
 
-A step of Llama-3.2-1B, 16 layers, takes 771 us on an H200 with it, and 784 without, both with the
-largest carve-out of shared memory (``benchmarks/results/decode_layers_h200.md``).
+A step of Llama-3.2-1B, 16 layers, takes 803 us on an H200 with it, and 811 without; with the
+largest carve-out of shared memory 771 and 784 (``benchmarks/results/decode_layers_h200.md``).
 """
 
 

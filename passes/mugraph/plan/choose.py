@@ -29,6 +29,7 @@ from mugraph.passes.mugraph.plan.early import (
     brings_weights,
     has_weights,
     leaves_room,
+    lets_next_start,
     stages_meanwhile,
     takes_few_turns,
     waits_for_few_blocks,
@@ -115,6 +116,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             return written  # --retile says why, where that asks for what cannot be
     shape = shape.divided(plan.split_k or 1)
     early = has_weights(graph) and leaves_room(shape, target)
+    alone = lets_next_start(graph, shape, target)
     is_whole = plan.loads is None and plan.split_k in (None, 1)
     few = is_whole and takes_few_turns(graph, shape, target)
     if plan.needs_producer() or (producer_pays(shape, target) and not few):
@@ -126,7 +128,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         start = "early" if early else "end"
         return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
     meanwhile = early and brings_weights(graph) and waits_for_few_blocks(graph, target)
-    return plan.over(loads_by_threads(shape, target, early=early, meanwhile=meanwhile))
+    return plan.over(loads_by_threads(shape, target, early=early or alone, meanwhile=meanwhile))
 
 
 def time_under(graph: CustomizedOp, plan: Plan, target: Target) -> float | None:

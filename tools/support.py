@@ -131,6 +131,7 @@ def probes() -> dict[str, Probe]:
         "kn.variance": NARROWED,
         "kn.log_sum_exp": NARROWED,
         "kn.softmax": Probe(properties=LAST),
+        "kn.matmul_add": Probe(((32, 64), (64, 64), EXTENTS)),
         "kn.rotary": Probe((EXTENTS, EXTENTS, (32, 1))),
         "kn.rms_norm": Probe(properties="normalized_shape = array<i64: 64>"),
         "kn.layer_norm": Probe(properties="normalized_shape = array<i64: 64>"),

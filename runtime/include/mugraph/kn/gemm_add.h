@@ -5,6 +5,9 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <tuple>
 
@@ -13,7 +16,13 @@
 namespace mugraph {
 namespace kn {
 
-// How cuBLAS computes products of some extents, found at the first one of a device and kept.
+// The bytes of which an address is a multiple, as far as cuBLAS asks.
+inline uint32_t alignment_of(void const* address) {
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  return static_cast<uint32_t>(std::min<std::uintptr_t>(value & (~value + 1), 256));
+}
+
+// How cuBLAS computes products of some extents and alignments, found at the first one of a device and kept.
 struct GemmAddPlan {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr;
@@ -22,7 +31,8 @@ struct GemmAddPlan {
   cublasLtMatmulAlgo_t algorithm{};
 
   // cuBLAS's matrices are column-major: D is row-major, so its transpose is computed, B^T A^T.
-  GemmAddPlan(cublasLtHandle_t handle, cudaDataType_t type, int m, int n, int k) {
+  GemmAddPlan(cublasLtHandle_t handle, cudaDataType_t type, int m, int n, int k,
+              std::array<uint32_t, 4> const& alignments) {
     check(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     check(cublasLtMatrixLayoutCreate(&a, type, k, m, k), "cublasLtMatrixLayoutCreate");
     check(cublasLtMatrixLayoutCreate(&b, type, n, k, n), "cublasLtMatrixLayoutCreate");
@@ -31,6 +41,14 @@ struct GemmAddPlan {
     check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
+    // Of its operands, as it has them, of what is added, and of the result.
+    constexpr std::array<cublasLtMatmulPreferenceAttributes_t, 4> kAlignments = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    for (int each = 0; each < 4; ++each) {
+      check(cublasLtMatmulPreferenceSetAttribute(preference, kAlignments[each], &alignments[each], sizeof(uint32_t)),
+            "cublasLtMatmulPreferenceSetAttribute");
+    }
     // Without a workspace: a sum is not split, and calls on several streams share nothing.
     check(cublasLtMatmulAlgoGetHeuristic(handle, product, b, a, c, c, preference, 1, &found, &count),
           "cublasLtMatmulAlgoGetHeuristic");
@@ -50,10 +68,12 @@ void gemm_add(cudaStream_t stream, T* d, T const* a, T const* b, T const* c, int
   const cudaDataType_t type = CublasType<T>::value;
   int device = 0;
   mugraph::check(cudaGetDevice(&device), "asking for the current device");
-  static auto* const plans = new std::map<std::tuple<int, int, int, int>, GemmAddPlan>();
-  const auto key = std::make_tuple(device, m, n, k);
+  const std::array<uint32_t, 4> alignments = {alignment_of(b), alignment_of(a), alignment_of(c), alignment_of(d)};
+  using Key = std::tuple<int, int, int, int, std::array<uint32_t, 4>>;
+  static auto* const plans = new std::map<Key, GemmAddPlan>();
+  const Key key{device, m, n, k, alignments};
   auto found = plans->find(key);
-  if (found == plans->end()) found = plans->emplace(key, GemmAddPlan(handle, type, m, n, k)).first;
+  if (found == plans->end()) found = plans->emplace(key, GemmAddPlan(handle, type, m, n, k, alignments)).first;
   const GemmAddPlan& plan = found->second;
   const float one = 1.0F;
   check(cublasLtMatmul(handle, plan.product, &one, b, plan.b, a, plan.a, &one, c, plan.c, d, plan.c, &plan.algorithm,

@@ -30,6 +30,7 @@ from mugraph.passes.mugraph.plan.early import (
     brings_weights,
     has_weights,
     leaves_room,
+    lets_next_start,
     stages_meanwhile,
     takes_few_turns,
     waits_for_few_blocks,
@@ -123,6 +124,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             return written  # --retile says why, where that asks for what cannot be
     shape = shape.divided(plan.split_k or 1)
     early = has_weights(graph) and leaves_room(shape, target)
+    alone = lets_next_start(graph, shape, target)
     is_whole = plan.loads is None and plan.split_k in (None, 1)
     few = is_whole and takes_few_turns(graph, shape, target)
     if plan.needs_producer() or (producer_pays(shape, target) and not few):
@@ -136,7 +138,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     meanwhile = early and brings_weights(graph) and waits_for_few_blocks(graph, target)
     streams = streams_weights(graph, shape, target)
     return plan.over(
-        loads_by_threads(shape, target, early=early, meanwhile=meanwhile, streams=streams)
+        loads_by_threads(shape, target, early=early or alone, meanwhile=meanwhile, streams=streams)
     )
 
 

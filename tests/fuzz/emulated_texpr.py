@@ -98,9 +98,9 @@ def _cluster_blocks(module: ModuleOp) -> int:
     return blocks
 
 
-def build_texpr(programs: Sequence[TexprProgram], folder: Path) -> Path:
+def build_texpr(programs: Sequence[TexprProgram]) -> Path:
     """Compiles the functions for the emulator; raises ``PropertyError`` with the first errors."""
-    return build_program(texpr_program_of(programs), folder)
+    return build_program(texpr_program_of(programs))
 
 
 def emulate_texpr(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -426,14 +427,14 @@ def test_a_size_that_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch, size
 
 
 @pytest.fixture(scope="module")
-def for_a_gpu(tmp_path_factory: pytest.TempPathFactory) -> CudaKernel:
-    """A kernel that is compiled for a GPU, in a cache of its own."""
+def for_a_gpu() -> CudaKernel:
+    """A kernel that is compiled for a GPU, in the cache of the tests."""
     try:
         find_toolchain()
     except ToolchainError as error:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(Path(gettempdir()) / "mugraph-compiled-kernels"))
         kernel = mugraph.compile(scaled_sum(), arch="sm_90a")
     assert isinstance(kernel, CudaKernel)
     return kernel

@@ -47,14 +47,12 @@ def compiled_once(key: str, name: str, make: Callable[[Path], object]) -> Path:
     ``key`` is a digest of all that the file depends on.  What ``make`` raises is raised, and
     nothing is kept.
     """
-    kept = Path(tempfile.gettempdir()) / "mugraph-compiled"
-    folder = kept / key
+    folder = _kept() / key
     if folder.exists():
         os.utime(folder)
         return folder / name
-    kept.mkdir(exist_ok=True)
-    _remove_unused(kept)
-    with tempfile.TemporaryDirectory(dir=kept) as temporary:
+    _remove_unused()
+    with tempfile.TemporaryDirectory(dir=_kept()) as temporary:
         whole = Path(temporary) / "whole"
         whole.mkdir()
         make(whole)
@@ -67,9 +65,23 @@ def compiled_once(key: str, name: str, make: Callable[[Path], object]) -> Path:
     return folder / name
 
 
-def _remove_unused(kept: Path) -> None:
+def kept_folder(name: str) -> Path:
+    """A folder of that name, which stays as long as it is asked for."""
+    folder = _kept() / name
+    folder.mkdir(exist_ok=True)
+    os.utime(folder)
+    return folder
+
+
+def _kept() -> Path:
+    folder = Path(tempfile.gettempdir()) / "mugraph-compiled"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _remove_unused() -> None:
     """Removes what nobody has asked for in a long time."""
-    for folder in kept.iterdir():
+    for folder in _kept().iterdir():
         try:
             if folder.stat().st_mtime < time.time() - KEPT:
                 shutil.rmtree(folder)

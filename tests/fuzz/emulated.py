@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from checked_later import CheckedLater
-from compiled_once import compiled_once, compiler_digest, digest_of
+from compiled_once import compiled_once, compiler_digest, digest_of, kept_folder
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -208,8 +208,7 @@ def precompiled_headers() -> Path:
 
     What it said of them stands in ``warnings.txt`` beside it.
     """
-    folder = Path(gettempdir()) / f"mugraph-emulator-{headers_digest()}"
-    folder.mkdir(exist_ok=True)
+    folder = kept_folder(f"headers-{headers_digest()}")
     header, compiled = folder / "headers.h", folder / "headers.h.gch"
     with (folder / "lock").open("w") as lock:
         flock(lock, LOCK_EX)

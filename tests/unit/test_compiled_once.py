@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from compiled_once import KEPT, compiled_once, digest_of
+from compiled_once import KEPT, compiled_once, digest_of, kept_folder
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +55,12 @@ def test_what_nobody_asked_for_is_removed() -> None:
 def test_a_digest_tells_texts_apart() -> None:
     assert digest_of(["ab", "c"]) != digest_of(["a", "bc"])
     assert digest_of(["ab", b"c"]) == digest_of(["ab", "c"])
+
+
+def test_a_folder_stays_while_it_is_asked_for() -> None:
+    folder = kept_folder("headers")
+    (folder / "compiled").touch()
+    os.utime(folder, times=(time.time() - 2 * KEPT,) * 2)
+    assert kept_folder("headers") == folder
+    compiled_once("new", "program", lambda folder: None)
+    assert (folder / "compiled").exists()

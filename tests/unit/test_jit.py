@@ -8,11 +8,11 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
 import pytest
+from compiled_once import kept_folder
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException
 
 import mugraph
@@ -434,7 +434,7 @@ def for_a_gpu() -> CudaKernel:
     except ToolchainError as error:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(Path(gettempdir()) / "mugraph-compiled-kernels"))
+        patch.setenv("XDG_CACHE_HOME", str(kept_folder("kernels")))
         kernel = mugraph.compile(scaled_sum(), arch="sm_90a")
     assert isinstance(kernel, CudaKernel)
     return kernel

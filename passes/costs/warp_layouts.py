@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from mugraph.dialects.cute.atoms import MmaAtom, scalar_atom, tensor_core_atom
@@ -182,22 +183,53 @@ def choose_warp_layout(
     fastest of all arrangements, flat ones with it.
     """
 
-    def cost(layout: WarpLayout) -> ProductCost:
-        return product_cost(layout, rows, columns, depth, element_bytes, target, 1 / iterations)
-
-    def by_counts(layout: WarpLayout) -> tuple[int, int, int]:
-        found = cost(layout)
-        return found.sequence, found.volume, layout.m
-
-    def by_cycles(layout: WarpLayout) -> tuple[float, int, int, int]:
-        found = cost(layout)
-        return found.cycles, found.volume, layout.k, layout.m
-
-    flat = list(warp_layouts(atom, threads))
-    best = min(flat, key=by_counts)
+    flat, split = _arrangements(rows, columns, depth, atom, threads, target, element_bytes)
+    best = min(flat, key=_Arrangement.by_counts)
     if not along_k:
-        return best
+        return best.layout
+    sums = 1 / iterations
     # Against every flat arrangement: the fastest of them may not be the one of fewest instructions.
+    fastest = min((*flat, *split), key=lambda each: each.by_cycles(sums))
+    return (fastest if fastest.cycles(sums) < WORTH_A_SUM * best.cycles(sums) else best).layout
+
+
+class _Arrangement(NamedTuple):
+    """What a product costs under an arrangement, and the sum over its warps along k each time."""
+
+    layout: WarpLayout
+    cost: ProductCost
+    """Without the sum."""
+    sum_cycles: float
+
+    def cycles(self, sums: float) -> float:
+        """With the sum so many times."""
+        return self.cost.cycles + sums * self.sum_cycles
+
+    def by_counts(self) -> tuple[int, int, int]:
+        """What is fewest first."""
+        return self.cost.sequence, self.cost.volume, self.layout.m
+
+    def by_cycles(self, sums: float) -> tuple[float, int, int, int]:
+        """What is fastest first."""
+        return self.cycles(sums), self.cost.volume, self.layout.k, self.layout.m
+
+
+@lru_cache(1 << 10)
+def _arrangements(
+    rows: int,
+    columns: int,
+    depth: int,
+    atom: MmaAtom,
+    threads: int,
+    target: Target,
+    element_bytes: int,
+) -> tuple[list[_Arrangement], list[_Arrangement]]:
+    """The flat arrangements, and those of several warps along k."""
+
+    def of(layout: WarpLayout) -> _Arrangement:
+        cost = product_cost(layout, rows, columns, depth, element_bytes, target, 0.0)
+        added = sum_cycles(layout.k, rows, columns, target) if layout.k > 1 else 0.0
+        return _Arrangement(layout, cost, added)
+
     split = layouts_along_k(atom, rows, columns, depth, threads)
-    fastest = min([*flat, *split], key=by_cycles)
-    return fastest if cost(fastest).cycles < WORTH_A_SUM * cost(best).cycles else best
+    return [*map(of, warp_layouts(atom, threads))], [*map(of, split)]

@@ -21,6 +21,7 @@ from io import StringIO
 from pathlib import Path
 
 import numpy as np
+from compiled_once import compiled_once, digest_of
 from fuzz.emulated import (
     emulating_compiler,
     headers_digest,
@@ -175,21 +176,19 @@ def compile_emulated(source: str) -> Path:
     """The same for the CPU: a shared object whose kernels the emulator runs."""
     source = with_clusters(with_emulated_memory(source))
     launcher = runtime_include_paths()[0].parent / "launcher.cu"
-    whole = headers_digest() + launcher.read_text(encoding="utf-8") + source
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:24]
-    result = Path(tempfile.gettempdir()) / f"mugraph-emulated-{digest}" / "case.so"
-    if result.exists():
-        return result
-    with _whole_folder(result.parent) as folder:
+
+    def make(folder: Path) -> None:
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
         command = [*emulating_compiler(), "-include", str(precompiled_headers())]
         command += ['-DMUGRAPH_GENERATED="kernel.cu"', f"-I{folder}", "-shared"]
-        command += [str(launcher), "-o", str(folder / result.name)]
+        command += [str(launcher), "-o", str(folder / "case.so")]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
             raise CompileError("\n".join(errors[:5]) or done.stderr[:2000])
-    return result
+
+    key = digest_of([headers_digest(), launcher.read_text(encoding="utf-8"), source])
+    return compiled_once(key, "case.so", make)
 
 
 def _compile(task: tuple[list[str], Settings]) -> Path | str:

@@ -12,7 +12,6 @@ files, and many µGraphs go into one program.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
@@ -23,12 +22,13 @@ from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from checked_later import CheckedLater
+from compiled_once import compiled_once, compiler_digest, digest_of, kept_folder
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -63,6 +63,16 @@ HEADERS = """
 """
 WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas")
 """Of what is written by hand; generated text has none."""
+OPTIONS = (
+    *("-x", "c++", "-std=c++17", "-Og"),
+    # A misaligned vector access is undefined behaviour, which the sanitizer turns into a failure.
+    *("-fsanitize=alignment", "-fno-sanitize-recover=all"),
+    # Programs and shared objects take the same precompiled headers.
+    "-fPIC",
+    # What templates leave behind is not collected, which takes a twelfth of the time.
+    *("--param", "ggc-min-heapsize=2000000"),
+)
+"""How all of it is compiled."""
 DRIVER = """
 #include <cstdio>
 #include <cstdlib>
@@ -162,19 +172,17 @@ class Tensor:
         return memory
 
 
+def compiler() -> str:
+    """The C++ compiler."""
+    return shutil.which(os.environ.get("CXX", "g++")) or "g++"
+
+
 def emulating_compiler(warnings: Sequence[str] = ("-w",)) -> list[str]:
     """The command up to the source, which must include ``emulator.h`` before all else.
 
     Raises ``ToolchainError`` where headers are missing.
     """
-    compiler = shutil.which(os.environ.get("CXX", "g++")) or "g++"
-    command = [compiler, "-x", "c++", "-std=c++17", "-Og", *warnings]
-    # A misaligned vector access is undefined behaviour, which the sanitizer turns into a failure.
-    command += ["-fsanitize=alignment", "-fno-sanitize-recover=all"]
-    # Programs and shared objects take the same precompiled headers.
-    command += ["-fPIC"]
-    # What templates leave behind is not collected, which takes a twelfth of the time.
-    command += ["--param", "ggc-min-heapsize=2000000"]
+    command = [compiler(), *OPTIONS, *warnings]
     command += [f"-I{path}" for path in (EMULATOR, SELF_TESTS, *runtime_include_paths())]
     for path in (find_cutlass(), *cuda_include_paths()):
         command += ["-isystem", str(path)]
@@ -183,12 +191,15 @@ def emulating_compiler(warnings: Sequence[str] = ("-w",)) -> list[str]:
 
 @cache
 def headers_digest() -> str:
-    """Of the emulator's and the runtime's headers, and of how they are compiled."""
-    digest = hashlib.sha256("\n".join([*emulating_compiler(), HEADERS]).encode())
-    folders = (SELF_TESTS, *runtime_include_paths())
-    for path in sorted(path for folder in folders for path in folder.rglob("*.h*")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:24]
+    """Of the emulator's and the runtime's headers, and of how they are compiled.
+
+    The same in all checkouts that have the same headers.
+    """
+    parts: list[str | bytes] = [compiler_digest(compiler()), *OPTIONS, HEADERS]
+    for folder in (SELF_TESTS, *runtime_include_paths()):
+        for path in sorted(folder.rglob("*.h*")):
+            parts += [str(path.relative_to(folder)), path.read_bytes()]
+    return digest_of(parts)
 
 
 @cache
@@ -197,8 +208,7 @@ def precompiled_headers() -> Path:
 
     What it said of them stands in ``warnings.txt`` beside it.
     """
-    folder = Path(gettempdir()) / f"mugraph-emulator-{headers_digest()}"
-    folder.mkdir(exist_ok=True)
+    folder = kept_folder(f"headers-{headers_digest()}")
     header, compiled = folder / "headers.h", folder / "headers.h.gch"
     with (folder / "lock").open("w") as lock:
         flock(lock, LOCK_EX)
@@ -296,23 +306,25 @@ def main_of(calls: Sequence[str]) -> list[str]:
     ]
 
 
-def build(compiled: Sequence[Compiled], folder: Path) -> Path:
+def build(compiled: Sequence[Compiled]) -> Path:
     """Compiles the program of several µGraphs; raises ``PropertyError`` with the first errors."""
-    return build_program(program_of(compiled), folder)
+    return build_program(program_of(compiled))
 
 
-def build_program(text: str, folder: Path) -> Path:
+def build_program(text: str) -> Path:
     """Compiles a program for the emulator; raises ``PropertyError`` with the first errors."""
-    folder.mkdir(parents=True, exist_ok=True)
-    source, executable = folder / "emulated.cu", folder / "emulated"
-    source.write_text(text, encoding="utf-8")
-    command = [*emulating_compiler(), "-include", str(precompiled_headers())]
-    command += [str(source), "-o", str(executable)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
-    if result.returncode:
-        errors = [line for line in result.stderr.splitlines() if "error" in line]
-        raise PropertyError("compiling for the emulator", "\n".join(errors[:5]))
-    return executable
+
+    def make(folder: Path) -> None:
+        source, executable = folder / "emulated.cu", folder / "emulated"
+        source.write_text(text, encoding="utf-8")
+        command = [*emulating_compiler(), "-include", str(precompiled_headers())]
+        command += [str(source), "-o", str(executable)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS)
+        if result.returncode:
+            errors = [line for line in result.stderr.splitlines() if "error" in line]
+            raise PropertyError("compiling for the emulator", "\n".join(errors[:5]))
+
+    return compiled_once(digest_of([headers_digest(), text]), "emulated", make)
 
 
 def run_program(executable: Path, number: int, folder: Path, orders: int = 2) -> None:
@@ -369,7 +381,7 @@ def require_as_interpreted(stage: str, results: Sequence[Array], compiled: Compi
 
 def check_together(compiled: Sequence[Compiled], folder: Path) -> list[PropertyError | None]:
     """Emulates several µGraphs in one program; the failure of each, if there is one."""
-    executable = build(compiled, folder)
+    executable = build(compiled)
     failures: list[PropertyError | None] = []
     for number, one in enumerate(compiled):
         try:

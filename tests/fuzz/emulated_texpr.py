@@ -15,12 +15,19 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 
-from fuzz.emulated import DRIVER, build_program, main_of, run_program, with_emulated_memory
+from fuzz.emulated import (
+    DRIVER,
+    build_program,
+    main_of,
+    run_program,
+    with_clusters,
+    with_emulated_memory,
+)
 from fuzz.emulated_ptx import INCLUDES, with_emulated_instructions
 from mugraph.codegen.cuda import print_module, workspace_bytes
 from mugraph.dialects.functions import given_names, got_names
 from mugraph.dialects.named_extents import named_extents, sized, sizes_of_call
-from mugraph.dialects.te import BufferType, KernelOp, input_parameters, written_parameters
+from mugraph.dialects.te import BufferType, input_parameters, written_parameters
 from mugraph.dialects.te.sizes import size_arguments
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
@@ -73,7 +80,7 @@ def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
     for number, one in enumerate(programs):
         lines = with_emulated_instructions(print_module(one.module)).splitlines()
         text = "\n".join(line for line in lines if not line.startswith("#"))
-        text = with_emulated_memory(text)
+        text = with_clusters(with_emulated_memory(text))
         parts.append(f"namespace program_{number} {{\n{text}\n}}")
         function = one.function
         placed = [
@@ -85,22 +92,15 @@ def texpr_program_of(programs: Sequence[TexprProgram]) -> str:
         ]
         placed[0] = ", ".join([placed[0], *["{8u, 16u, false}"] * len(size_arguments(function))])
         calls.append(
-            f"    case {number}: emulator::cluster_size = {_cluster_blocks(one.module)}; "
-            f"return run(program_{number}::_execute_mugraph, {{{placed[0]}}}, "
+            f"    case {number}: return run(program_{number}::_execute_mugraph, {{{placed[0]}}}, "
             f"{{{placed[1]}}}, {workspace_bytes(function)}u, folder, orders);"
         )
     return "\n".join([*parts, *main_of(calls)]) + "\n"
 
 
-def _cluster_blocks(module: ModuleOp) -> int:
-    """The blocks of the clusters of all kernels."""
-    (blocks,) = {op.cluster_blocks for op in module.walk() if isinstance(op, KernelOp)}
-    return blocks
-
-
-def build_texpr(programs: Sequence[TexprProgram], folder: Path) -> Path:
+def build_texpr(programs: Sequence[TexprProgram]) -> Path:
     """Compiles the functions for the emulator; raises ``PropertyError`` with the first errors."""
-    return build_program(texpr_program_of(programs), folder)
+    return build_program(texpr_program_of(programs))
 
 
 def emulate_texpr(

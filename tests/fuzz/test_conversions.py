@@ -192,8 +192,7 @@ int main(int, char** arguments) {
   std::ofstream(folder + "/tf32", std::ios::binary)
       .write(reinterpret_cast<char const*>(rounded.data()), rounded.size() * sizeof(uint32_t));
 }
-""",
-        tmp_path,
+"""
     )
     given = numbers()
     given.tofile(tmp_path / "numbers")

@@ -277,7 +277,7 @@ def emulated(
     for place in range(len(ALL_KERNELS)):
         programs.append(kernel_program(place)[0])
         sources.append(programs[-1].function)
-    executable = build_texpr(programs, folder)
+    executable = build_texpr(programs)
     return [
         (source, emulate_texpr(executable, number, program, folder / str(number)))
         for number, (source, program) in enumerate(zip(sources, programs, strict=True))

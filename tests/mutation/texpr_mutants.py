@@ -418,7 +418,7 @@ def what_runs_show(
     function = next(op for op in original.walk() if isinstance(op, FuncOp))
     inputs = inputs_of(function)
     programs = [TexprProgram(module, inputs) for module in (original, *mutants)]
-    executable = build_texpr(programs, folder)
+    executable = build_texpr(programs)
     expected = emulate_texpr(executable, 0, programs[0], folder, orders)
     found: list[str] = []
     for number, program in enumerate(programs[1:], 1):

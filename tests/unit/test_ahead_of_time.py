@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from libraries_once import units_once
 from thorough import THOROUGH
 
 from mugraph.codegen.cuda import CodegenError
@@ -46,7 +47,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example compiled for two architectures."""
     require("ar")
     folder = tmp_path_factory.mktemp("compiled")
-    build(sources_of(GRAPH, ["sm_80", "sm_90a"]), folder, GRAPH.read_text())
+    with units_once():
+        build(sources_of(GRAPH, ["sm_80", "sm_90a"]), folder, GRAPH.read_text())
     return folder
 
 

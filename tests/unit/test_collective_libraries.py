@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from libraries_once import units_once
 
 import mugraph
 from mugraph.codegen.c_abi import CCommunicator
@@ -62,7 +63,8 @@ def test_it_compiles_and_python_is_told_to_call_the_c_function(tmp_path: Path) -
         find_toolchain()
     except ToolchainError as error:
         pytest.skip(str(error))
-    build(sources(), tmp_path, WHOLE)
+    with units_once():
+        build(sources(), tmp_path, WHOLE)
     manifest = json.loads((tmp_path / MANIFEST).read_text())
     assert [each["devices"] for each in manifest["communicators"]] == [2, 4]
     with pytest.raises(UserError, match="takes communicators of NCCL; call its C function"):

@@ -121,7 +121,7 @@ def test_one_kernel_is_right_at_all_sizes(name: str) -> None:
 def test_its_cuda_is_right_at_all_sizes(tmp_path: Path) -> None:
     names = ["transpose", "predicated"]
     modules = [PROGRAMS[name][0]().trace() for name in names]
-    executable = build_texpr([TexprProgram(module, []) for module in modules], tmp_path)
+    executable = build_texpr([TexprProgram(module, []) for module in modules])
     for number, (name, module) in enumerate(zip(names, modules, strict=True)):
         _make, shapes, exact, calls = PROGRAMS[name]
         for sizes in calls:

@@ -259,7 +259,7 @@ def test_as_cuda_on_the_emulator(tmp_path: Path) -> None:
         launch = kernel(a, b, c, mma, extra).launch((1, 2), (threads,))
         cases.append((launch, [a, b], a.astype(np.float64) @ b.astype(np.float64).T))
     programs = [TexprProgram(launch.trace(), inputs) for launch, inputs, _exact in cases]
-    executable = build_texpr(programs, tmp_path)
+    executable = build_texpr(programs)
     for number, (program, (_launch, _inputs, exact)) in enumerate(
         zip(programs, cases, strict=True)
     ):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_once import kept_folder
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException
 
 import mugraph
@@ -426,14 +427,14 @@ def test_a_size_that_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch, size
 
 
 @pytest.fixture(scope="module")
-def for_a_gpu(tmp_path_factory: pytest.TempPathFactory) -> CudaKernel:
-    """A kernel that is compiled for a GPU, in a cache of its own."""
+def for_a_gpu() -> CudaKernel:
+    """A kernel that is compiled for a GPU, in the cache of the tests."""
     try:
         find_toolchain()
     except ToolchainError as error:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(kept_folder("kernels")))
         kernel = mugraph.compile(scaled_sum(), arch="sm_90a")
     assert isinstance(kernel, CudaKernel)
     return kernel

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from compiled_once import compiled_once, digest_of
 from fuzz import emulated
 from fuzz.emulated import SELF_TESTS, WARNINGS, precompiled_headers
 
@@ -30,13 +31,16 @@ def emulating_compiler(needs_emulator: None) -> list[str]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_self_test_emulated(program: str, emulating_compiler: list[str], tmp_path: Path) -> None:
-    executable = tmp_path / program
+def test_self_test_emulated(program: str, emulating_compiler: list[str]) -> None:
     source = SELF_TESTS / f"{program}.cu"
-    compiled = run([*emulating_compiler, str(source), "-o", str(executable)])
-    assert compiled.returncode == 0, compiled.stderr
-    assert compiled.stderr == ""
-    result = run([str(executable)])
+
+    def make(folder: Path) -> None:
+        compiled = run([*emulating_compiler, str(source), "-o", str(folder / program)])
+        assert compiled.returncode == 0, compiled.stderr
+        assert compiled.stderr == ""
+
+    key = digest_of([emulated.headers_digest(), *WARNINGS, source.read_bytes()])
+    result = run([str(compiled_once(key, program, make))])
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{program}: " in result.stdout and " 0 failed" in result.stdout
 

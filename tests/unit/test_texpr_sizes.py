@@ -145,7 +145,7 @@ def test_a_program_and_its_kernel_are_right_at_all_sizes(name: str) -> None:
 def test_its_cuda_is_right_at_all_sizes(tmp_path: Path) -> None:
     names = ["product", "mirrored"]
     modules = [lowered(read_texpr(PROGRAMS[name][0], f"{name}.te", {})) for name in names]
-    executable = build_texpr([TexprProgram(module, []) for module in modules], tmp_path)
+    executable = build_texpr([TexprProgram(module, []) for module in modules])
     for number, (name, module) in enumerate(zip(names, modules, strict=True)):
         _text, shapes, exact, calls, _grid = PROGRAMS[name]
         for sizes in calls:

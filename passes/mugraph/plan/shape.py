@@ -39,6 +39,7 @@ from mugraph.passes.mugraph.plan.held_tiles import Span, reduces_rows, spans_of
 from mugraph.passes.mugraph.plan.moved import Moved
 from mugraph.passes.mugraph.plan.narrow import is_in_registers
 from mugraph.passes.mugraph.plan.operators import LoopPhases, OperatorWork, computing
+from mugraph.passes.mugraph.plan.partitions import parallel_dimensions
 from mugraph.passes.mugraph.retile.apply_partition import loop_dim_of, map_of
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, product_index
 from mugraph.passes.mugraph.retile.partition import Partition
@@ -113,6 +114,8 @@ class KernelModel(NamedTuple):
     """Those without whose tiles an iteration changes nothing, and what is not negative inside."""
     spans: tuple[Span, ...]
     """What threads hold, and when, where there are no products; none where they cannot."""
+    parallel: tuple[int, ...]
+    """One dimension of each group that blocks may divide."""
     kernels: dict[Partition, TiledKernel]
     """Those that were asked for."""
 
@@ -163,6 +166,7 @@ class KernelModel(NamedTuple):
             computing(phases.after, phases),
             tuple((mask, mask.forms()) for mask in masks_that_idle(space.graph)),
             () if of_products or not reduces_rows(space) else spans_of(space),
+            tuple(map(min, parallel_dimensions(space))),
             {},
         )
 

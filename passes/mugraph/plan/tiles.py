@@ -143,9 +143,9 @@ class Division(NamedTuple):
     @property
     def parallel(self) -> int:
         """Over how many blocks the kernel that combines the sums may divide a tile at most."""
-        partition, dimensions = self.whole.partition, self.whole.model.space.dimensions
-        groups = map(min, parallel_dimensions(self.whole.model.space))
-        return math.prod(partition.tile(each, dimensions[each].extent) for each in groups)
+        partition, model = self.whole.partition, self.whole.model
+        dimensions = model.space.dimensions
+        return math.prod(partition.tile(each, dimensions[each].extent) for each in model.parallel)
 
 
 class _Bounded(NamedTuple):

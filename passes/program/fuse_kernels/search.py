@@ -209,6 +209,14 @@ class Search:
                     assumed[group] = max(assumed[group], least[own])
         return assumed
 
+    def _not_tried(self) -> list[Group]:
+        """Groups that may be kernels and are taken to take what is known of others."""
+        return [
+            group
+            for group, time in self.times.items()
+            if time < math.inf and group not in self.known
+        ]
+
     def _least_with(self, products: Group) -> float:
         """What kernels take that were tried with some products, or with several of them."""
         parts = self.fastest.items()
@@ -247,8 +255,9 @@ class Search:
                 learned = self._learn(found)
             found |= self._ruled_out()
             self.times.update(found)
-            as_before = self.gap == gap and not (learned and gap)
-            self.ways.change(self._assumed(found if as_before else self.times))
+            if self.gap != gap or (learned and gap):
+                found = dict.fromkeys((*found, *self._not_tried()))
+            self.ways.change(self._assumed(found))
 
     def _least_time(self) -> float:
         """What the best way takes at least, by what is known of its steps."""

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from compiled_once import compiled_once, compiler_digest, digest_of
+
 from mugraph.dialects.cute import ComposedLayout, Layout, ScaledBasis, Swizzle
 from mugraph.runtime.toolchain import ToolchainError, cuda_include_paths, find_cutlass
 
@@ -104,7 +106,6 @@ EXPRESSIONS_A_PROGRAM = 500
 
 def evaluate(
     expressions: list[str],
-    folder: Path,
     with_values: frozenset[int] = frozenset(),
     headers: str = "",
 ) -> list[Answer]:
@@ -117,9 +118,7 @@ def evaluate(
     def answers_from(first: int) -> list[Answer]:
         part = expressions[first : first + EXPRESSIONS_A_PROGRAM]
         valued = frozenset(number - first for number in with_values)
-        own = folder / str(first)
-        own.mkdir()
-        return _evaluate_in_one_program(part, own, valued, headers)
+        return _evaluate_in_one_program(part, valued, headers)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         parts = pool.map(answers_from, range(0, len(expressions), EXPRESSIONS_A_PROGRAM))
@@ -127,7 +126,7 @@ def evaluate(
 
 
 def _evaluate_in_one_program(
-    expressions: list[str], folder: Path, with_values: frozenset[int], headers: str
+    expressions: list[str], with_values: frozenset[int], headers: str
 ) -> list[Answer]:
     # Spread over functions of 50, so that the compiler does not see one huge one.
     directories = include_directories()
@@ -141,17 +140,25 @@ def _evaluate_in_one_program(
         ]
         functions.append(f"void part_{first}() {{\n" + "\n".join(lines) + "\n}\n")
     calls = "".join(f" part_{first}();" for first in range(0, len(expressions), 50))
-    source = folder / "oracle.cpp"
-    source.write_text(headers + PROLOGUE + "".join(functions) + f"int main() {{{calls} }}\n")
-    program = folder / "oracle"
+    text = headers + PROLOGUE + "".join(functions) + f"int main() {{{calls} }}\n"
     # What templates leave behind is not collected, which would take a sixth of the time.
-    memory = ["--param", "ggc-min-heapsize=2000000"]
-    command = ["g++", "-std=c++17", "-O0", "-w", *memory, str(source), "-o", str(program)]
-    for directory in directories:
-        command += ["-I", str(directory)]
-    compiled = subprocess.run(command, capture_output=True, text=True, check=False)
-    errors = [line for line in compiled.stderr.splitlines() if "error" in line or "oracle" in line]
-    assert compiled.returncode == 0, "\n".join(errors[:20])
+    command = ["g++", "-std=c++17", "-O0", "-w", "--param", "ggc-min-heapsize=2000000"]
+
+    def make(folder: Path) -> None:
+        source = folder / "oracle.cpp"
+        source.write_text(text)
+        paths = [f"-I{directory}" for directory in directories]
+        compiled = subprocess.run(
+            [*command, str(source), "-o", str(folder / "oracle"), *paths],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        said = compiled.stderr.splitlines()
+        errors = [line for line in said if "error" in line or "oracle" in line]
+        assert compiled.returncode == 0, "\n".join(errors[:20])
+
+    program = compiled_once(digest_of([compiler_digest("g++"), *command, text]), "oracle", make)
     output = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
     answers: list[Answer] = []
     for number, line in enumerate(output.splitlines()):

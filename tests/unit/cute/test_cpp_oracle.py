@@ -526,7 +526,7 @@ def _atom_cases() -> list[Case]:
 
 
 @pytest.fixture(scope="module")
-def answers(needs_compiler: None, tmp_path_factory: pytest.TempPathFactory) -> list[Answer]:
+def answers(needs_compiler: None) -> list[Answer]:
     """What CuTe makes of all operations, and then of all atoms: the headers are parsed once."""
     operations = _operation_cases()
     # Types say all there is to compare; CuTe's own evaluation of every third checks ours.
@@ -537,7 +537,7 @@ def answers(needs_compiler: None, tmp_path_factory: pytest.TempPathFactory) -> l
     )
     expressions = [expression for _name, expression, _result in operations]
     expressions += [expression for expression, _result in _atom_cases()]
-    return evaluate(expressions, tmp_path_factory.mktemp("cute"), with_values, ATOM_HEADERS)
+    return evaluate(expressions, with_values, ATOM_HEADERS)
 
 
 def test_every_operation_equals_cute(answers: list[Answer]) -> None:

@@ -8,30 +8,29 @@ bulk copies and products of warp groups touch until they have been waited for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import singledispatchmethod
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from mugraph.dialects import te
 from mugraph.dialects.programming_model import GROUP_THREADS, WARP
-from mugraph.dialects.te.points import Rows, all_hold, evaluate
+from mugraph.dialects.te.points import Rows, all_hold
 from mugraph.dialects.tensor_types import source_name
 from mugraph.passes.memory.findings import Finding, HazardKind
-from mugraph.passes.texpr.analysis.domains import Access, accesses_of, domain_of
+from mugraph.passes.texpr.analysis.domains import accesses_of, domain_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
 from mugraph.passes.texpr.analysis.hazards.followed import BY_PHASES, FOLLOWED
-from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, blocks_followed
+from mugraph.passes.texpr.analysis.hazards.grid import blocks_followed
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
 from mugraph.passes.texpr.analysis.hazards.order import Order
 from mugraph.passes.texpr.analysis.hazards.parts import Parts
 from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow
 from mugraph.passes.texpr.analysis.hazards.sums import Sums
+from mugraph.passes.texpr.analysis.hazards.touched import Touched
 from mugraph.passes.texpr.analysis.hazards.touches import named, rows_of, variables_used
 from mugraph.passes.texpr.analysis.roles import roles_of, takes_turns
 from mugraph.passes.texpr.analysis.turns import Course, Turns
@@ -83,14 +82,12 @@ class BlockRun(Turns[FollowedRole, Rows]):
         numbers = range(number * self.blocks, (number + 1) * self.blocks)
         elements = self._elements_of(numbers)
         self.memory = Shadow(kernel, self.clocks, elements, self.report, self.blocks, order)
+        self.touched = Touched(self.holder.variable, passed, self.memory, self.report)
         self.parts = Parts(self.clocks, self.blocks, self.report)
         self.mbarriers = Mbarriers(first, self.clocks, self.memory, self.report)
         self.sums = Sums(kernel, self.report)
         self._found: dict[tuple[object, ...], Finding] = {}
         self._followed: dict[Operation, bool] = {}
-        self._accesses: dict[Operation, list[Access]] = {}
-        self._known: dict[tuple[object, ...], list[Event]] = {}
-        self._boxes: dict[tuple[int, bytes, bytes], Event] = {}
         for rank, block in enumerate(numbers):
             begin = rank * self.holder.iterations
             for members in roles_of(self.holder):
@@ -182,7 +179,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         inner = list(op.walk())
         if any(isinstance(one, BY_PHASES) for one in inner):
             return op.iterations
-        used = {one for access in self._accesses_of(op) for one in variables_used(access)}
+        used = {one for access in self.touched.accesses_of(op) for one in variables_used(access)}
         conditions = [one for one in inner if isinstance(one, te.IfOp) and self._has_steps(one)]
         used.update(one for found in conditions for one in variables_of(list(found.indices)))
         return op.iterations if op.variable in used else min(op.iterations, _REPEATS)
@@ -199,18 +196,8 @@ class BlockRun(Turns[FollowedRole, Rows]):
             return False
         return True
 
-    def _points(self, threads: Rows, role: FollowedRole) -> dict[SSAValue, Rows]:
-        points = {one: np.array(value, np.int64) for one, value in role.values.items()}
-        return {**points, self.holder.variable: threads - role.first}
-
     def _holds(self, op: te.IfOp, threads: Rows, role: FollowedRole) -> npt.NDArray[np.bool_]:
-        return np.broadcast_to(all_hold([op], self._points(threads, role)), threads.shape)
-
-    def _at_threads(
-        self, expression: AffineExpr, operands: list[SSAValue], threads: Rows, role: FollowedRole
-    ) -> Rows:
-        found = evaluate(expression, operands, self._points(threads, role))
-        return np.broadcast_to(found, threads.shape)
+        return np.broadcast_to(all_hold([op], self.touched.points(threads, role)), threads.shape)
 
     def arrive(
         self, op: Operation, role: FollowedRole, come: Sequence[FollowedRole], threads: int
@@ -253,19 +240,17 @@ class BlockRun(Turns[FollowedRole, Rows]):
         numbers: Rows,
         role: FollowedRole,
     ) -> None:
-        assert op.scratch is not None
-        access = Access(op.scratch, kind, (), (), (), op=op, domain=domain_of(op))
-        event = self.memory.event(access, threads, numbers)
-        self.memory.touch(self._now(event, role), self._under_way())
+        event = self.touched.by_reduction(op, kind, threads, numbers, role)
+        self.memory.touch(event, self._under_way())
 
     # What threads do about mbarriers, and within their warps.
 
     def _numbers(self, op: te.MbarrierOp, threads: Rows, role: FollowedRole) -> Rows:
-        return self._at_threads(op.number, list(op.indices), threads, role)
+        return self.touched.at_threads(op.number, list(op.indices), threads, role)
 
     def passes(self, op: te.MbarrierWaitOp, state: Rows, role: FollowedRole) -> bool:
         """Whether the threads go on."""
-        parities = self._at_threads(op.parity, list(op.parity_indices), state, role)
+        parities = self.touched.at_threads(op.parity, list(op.parity_indices), state, role)
         return self.mbarriers.passes(op, state, self._numbers(op, state, role), parities)
 
     def act(self, op: Operation, state: Rows, role: FollowedRole) -> None:
@@ -319,7 +304,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     @_act.register
     def _(self, op: te.BulkLoadOp, threads: Rows, role: FollowedRole) -> None:
-        numbers = self._at_threads(op.number, list(op.barrier_indices), threads, role)
+        numbers = self.touched.at_threads(op.number, list(op.barrier_indices), threads, role)
         for thread, number in zip(threads.tolist(), numbers.tolist(), strict=True):
             barrier = self.mbarriers.used(op, op.barriers, number, np.array([thread]))
             if barrier is None:
@@ -331,7 +316,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
                     f"{named(op)} counts its bytes at {barrier.name}, which bulk copies may not "
                     f"see yet: no mbarrier_init_fence stands behind {named(barrier.set_up)}",
                 )
-            for event in self._boxes_of(op, np.array([thread]), role):
+            for event in self.touched.by_engine(op, np.array([thread]), role):
                 agents = np.full(len(event.places), barrier.component)
                 event.epochs = np.full(len(event.places), barrier.completed + 1)
                 self.memory.write(event, self._under_way(), agents)
@@ -388,7 +373,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         return not parted.any()
 
     def _engine_reads(self, op: Operation, threads: Rows, role: FollowedRole) -> list[Event]:
-        events = list(self._boxes_of(op, threads, role))
+        events = list(self.touched.by_engine(op, threads, role))
         for event in events:
             self.memory.check_written(event)
             self.memory.check_fence(event)
@@ -403,75 +388,16 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     # Memory.
 
-    def _boxes_of(self, op: Operation, threads: Rows, role: FollowedRole) -> Iterator[Event]:
-        """What an operator of an engine touches of shared memory now, by these threads."""
-        for access in self._accesses_of(op):
-            if access.buffer in self.passed:
-                self._report_engine(access)
-                continue
-            points = self._points(threads, role)
-            first = np.array(0, np.int64)
-            for expression, extent in zip(access.expressions, access.extents, strict=True):
-                first = first * extent + evaluate(expression, list(access.indices), points)
-            found = self._box_at(access, np.broadcast_to(first, threads.shape), threads)
-            yield self._now(found, role)
-
-    def _box_at(self, access: Access, first: Rows, threads: Rows) -> Event:
-        """What an access touches from an element on: the same rows in every turn of a ring."""
-        key = (id(access), first.tobytes(), threads.tobytes())
-        if key not in self._boxes:
-            offsets = np.arange(access.box[0]) if access.offsets is None else access.offsets
-            numbers = first[:, None] + np.array(offsets)
-            every = np.repeat(threads, numbers.shape[1])
-            self._boxes[key] = self.memory.event(access, every, numbers.reshape(-1))
-        return self._boxes[key]
-
-    def _now(self, event: Event, role: FollowedRole) -> Event:
-        """What a role touches again, in the epochs and the iteration that it is in."""
-        epochs, order = self.memory.epochs_of(event.threads), self.memory.order
-        if order is None:
-            return replace(event, epochs=epochs)
-        label = order.label(event.access, tuple(role.values.values()))
-        return replace(event, epochs=epochs, label=label)
-
-    def _accesses_of(self, op: Operation) -> list[Access]:
-        if op not in self._accesses:
-            self._accesses[op] = [
-                one
-                for one in accesses_of(op)
-                if one.type.memory_space in ON_CHIP or one.buffer in self.passed
-            ]
-        return self._accesses[op]
-
     def _touch(self, op: Operation, role: FollowedRole) -> None:
         """All that ordinary accesses of an operator, or of those in it, touch."""
         self.sums.check(op, role)
-        for event in self._touched(op, role):
+        for event in self.touched.by_threads(op, role):
             self.parts.touch(event)
             if isinstance(event.access.op, te.AsyncCopy):
                 event.epochs = self._closed[event.threads] + 1
                 self.memory.write(event, self._under_way(), self._copies + event.threads)
             else:
                 self.memory.touch(event, self._under_way())
-
-    def _touched(self, op: Operation, role: FollowedRole) -> Iterator[Event]:
-        """What threads of a role touch in an operator now; the same where the same is known."""
-        accesses = self._accesses_of(op)
-        used = {one for access in accesses for one in variables_used(access)}
-        place = self.roles.index(role)
-        key = (op, place, *(role.values[one] for one in role.values if one in used))
-        if key not in self._known:
-            self._known[key] = []
-            thread = self.holder.variable
-            for access in accesses:
-                rows = rows_of(access, (thread,), role.values)
-                threads = rows.values[thread] + role.first
-                mine = np.isin(threads, role.threads)
-                if mine.any():
-                    found = self.memory.event(access, threads[mine], rows.numbers[mine])
-                    self._known[key].append(found)
-        for event in self._known[key]:
-            yield self._now(event, role)
 
     def _under_way(self) -> list[Event]:
         """What engines read still; now and then, reads that all know of are dropped."""
@@ -482,14 +408,6 @@ class BlockRun(Turns[FollowedRole, Rows]):
     def _drop_known(self) -> None:
         if self.live:
             self.memory.drop_known(np.concatenate([role.threads for role in self.live]))
-
-    def _report_engine(self, access: Access) -> None:
-        self.report(
-            HazardKind.NOT_CHECKED,
-            (access.op,),
-            f"threads of a block pass elements of {source_name(access.buffer)} on through device "
-            f"memory, and {named(access.op)} touches them, which is not followed there",
-        )
 
     def _report_not_followed(self) -> None:
         self.report(

@@ -23,6 +23,10 @@ from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
 from mugraph.passes.program.fuse_kernels.long_rows import divide_rows
 from mugraph.passes.program.fuse_kernels.merging import merged
+from mugraph.passes.program.fuse_kernels.packed_products import (
+    has_packed_products,
+    unpack_products,
+)
 from mugraph.passes.program.fuse_kernels.recompute import recompute
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program, write_results_again
 from mugraph.passes.program.fuse_kernels.stacks import join_stacks
@@ -165,6 +169,7 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
 
 def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
     """The kernels of a program without scans; they compute again what takes longer to load."""
+    unpacked = function.clone() if has_packed_products(function) else None
     written = Found.of(function, target, certificates=certificates)
     members = written.fusion.program.members
     kernel_of = {op: number for number, group in enumerate(written.groups) for op in members(group)}
@@ -173,6 +178,10 @@ def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
         return written
     copies = [function.clone(), function.clone()]
     changed = [recompute(copies[0], [kernel_of[op] for op in operators]), divide_rows(copies[1])]
+    if unpacked is not None and unpack_products(unpacked):
+        prepare_program(unpacked)
+        copies.append(unpacked)
+        changed.append(True)
     best = written
     for copy, is_other in zip(copies, changed, strict=True):
         if is_other:

@@ -125,6 +125,36 @@ def test_parts_of_what_no_product_computes_stay() -> None:
     assert str(module).count("kn.slice") == before.count("kn.slice")
 
 
+def test_attention_reads_keys_and_values_where_their_product_stores_them() -> None:
+    """No launch copies them: all of the product is used in parts, of which none is a result."""
+    graph = mi.new_kernel_graph("attention")
+    y = graph.new_input((512, 3 * 128))
+    q, k, v = (
+        mi.transpose(mi.reshape(y[:, part * 128 : (part + 1) * 128], (512, 2, 64)), (1, 0, 2))
+        for part in range(3)
+    )
+    graph.mark_output(mi.softmax(mi.causal_mask(q @ mi.transpose(k) * 0.125)) @ v)
+    module = graph.module()
+    function = only_function(module)
+    fuse_program(function, target_named("h200"))
+    assert launches_of(function) == 1
+    starts = [op.offset for op in function.walk() if isinstance(op, kn.ViewOp)]
+    assert sorted(starts) == [0, 128, 256]
+
+
+def test_a_part_of_what_is_also_used_whole_is_cut_out_in_the_kernel() -> None:
+    """As in a rotary embedding: a block loads a row once for all that it does with it."""
+    graph = mi.new_kernel_graph("rotary")
+    x, sin = graph.new_input((ROWS, WIDTH)), graph.new_input((ROWS, WIDTH))
+    turned = mi.concat(-x[:, WIDTH // 2 :], x[:, : WIDTH // 2], 1)
+    graph.mark_output(x + turned * sin)
+    module = graph.module()
+    function = only_function(module)
+    fuse_program(function, target_named("h200"))
+    assert launches_of(function) == 1
+    assert not any(isinstance(op, kn.ViewOp) and op.offset for op in function.walk())
+
+
 def test_a_view_is_aligned_to_what_stands_before_it() -> None:
     """Eight elements of f16 are 16 bytes, of which vectors are; four are eight."""
     function = only_function(module_of(odd_halves))

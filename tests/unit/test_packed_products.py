@@ -1,4 +1,4 @@
-"""Products of which parts are used apart: gate and up, or queries, keys and values, as one."""
+"""Products of which parts are used apart and meet again, such as gate and up in one matrix."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from mugraph.passes.program.fuse_kernels.packed_products import (
     unpack_products,
 )
 from mugraph.passes.targets import target_named
+from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 
@@ -48,19 +49,12 @@ def odd_halves(graph: mi.KernelGraph) -> Results:
     return mi.silu(y[:, :65]) * y[:, 65:]
 
 
-def heads(graph: mi.KernelGraph) -> Results:
-    """Queries, keys and values: heads of some are normed, and all of them are results."""
-    x, w = graph.new_input((ROWS, 128)), graph.new_input((128, 6 * 32))
-    y = mi.reshape(x @ w, (ROWS, 6, 32))
-    return mi.rms_norm(y[:, :2, :], eps=1e-3), mi.rms_norm(y[:, 2:4, :], eps=1e-3), y[:, 4:, :]
-
-
 def turned(graph: mi.KernelGraph) -> Results:
-    """Attention over three parts of [tokens, 3, heads, d], with its dimensions in another order."""
-    x, w = graph.new_input((32, 64)), graph.new_input((3 * 64, 64))
-    y = mi.transpose(mi.reshape(x @ mi.transpose(w), (32, 3, 2, 32)), (1, 2, 0, 3))
-    q, k, v = (mi.reshape(y[number : number + 1, :, :, :], (2, 32, 32)) for number in range(3))
-    return mi.softmax(q @ mi.transpose(k) * 0.125) @ v
+    """Two parts of [tokens, 2, heads, d], with its dimensions in another order."""
+    x, w = graph.new_input((32, 64)), graph.new_input((2 * 64, 64))
+    y = mi.transpose(mi.reshape(x @ mi.transpose(w), (32, 2, 2, 32)), (1, 2, 0, 3))
+    gate, up = (mi.reshape(y[number : number + 1, :, :, :], (2, 32, 32)) for number in range(2))
+    return mi.sigmoid(gate) * up
 
 
 def module_of(program: Callable[[mi.KernelGraph], Results]) -> ModuleOp:
@@ -71,7 +65,7 @@ def module_of(program: Callable[[mi.KernelGraph], Results]) -> ModuleOp:
     return graph.module()
 
 
-@pytest.mark.parametrize("program", [halves, chunks, odd_halves, heads, turned])
+@pytest.mark.parametrize("program", [halves, chunks, odd_halves, turned])
 def test_parts_of_a_product_are_products_by_parts_of_the_matrix(
     program: Callable[[mi.KernelGraph], Results],
 ) -> None:
@@ -95,7 +89,7 @@ def test_parts_of_a_product_are_products_by_parts_of_the_matrix(
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("program", [halves, chunks, odd_halves, heads])
+@pytest.mark.parametrize("program", [halves, chunks])
 def test_what_follows_the_parts_shares_their_kernel(
     program: Callable[[mi.KernelGraph], Results],
 ) -> None:
@@ -114,6 +108,19 @@ def test_a_product_that_something_needs_whole_stays() -> None:
     assert not has_packed_products(only_function(graph.module()))
 
 
+def test_parts_that_lead_to_results_of_their_own_stay() -> None:
+    """A block would have columns of all of them, and they would only share a launch."""
+    graph = mi.new_kernel_graph("heads")
+    x, w = graph.new_input((ROWS, 128)), graph.new_input((128, 6 * 32))
+    y = mi.reshape(x @ w, (ROWS, 6, 32))
+    for first in (0, 2, 4):
+        graph.mark_output(mi.rms_norm(y[:, first : first + 2, :], eps=1e-3))
+    function = only_function(graph.module())
+    take_apart(function)
+    assert not has_packed_products(function)
+    assert not unpack_products(function)
+
+
 def test_parts_of_what_no_product_computes_stay() -> None:
     graph = mi.new_kernel_graph("halves")
     x, w = graph.new_input((ROWS, WIDTH)), graph.new_input((WIDTH, WIDTH))
@@ -125,36 +132,6 @@ def test_parts_of_what_no_product_computes_stay() -> None:
     assert str(module).count("kn.slice") == before.count("kn.slice")
 
 
-def test_attention_reads_keys_and_values_where_their_product_stores_them() -> None:
-    """No launch copies them: all of the product is used in parts, of which none is a result."""
-    graph = mi.new_kernel_graph("attention")
-    y = graph.new_input((512, 3 * 128))
-    q, k, v = (
-        mi.transpose(mi.reshape(y[:, part * 128 : (part + 1) * 128], (512, 2, 64)), (1, 0, 2))
-        for part in range(3)
-    )
-    graph.mark_output(mi.softmax(mi.causal_mask(q @ mi.transpose(k) * 0.125)) @ v)
-    module = graph.module()
-    function = only_function(module)
-    fuse_program(function, target_named("h200"))
-    assert launches_of(function) == 1
-    starts = [op.offset for op in function.walk() if isinstance(op, kn.ViewOp)]
-    assert sorted(starts) == [0, 128, 256]
-
-
-def test_a_part_of_what_is_also_used_whole_is_cut_out_in_the_kernel() -> None:
-    """As in a rotary embedding: a block loads a row once for all that it does with it."""
-    graph = mi.new_kernel_graph("rotary")
-    x, sin = graph.new_input((ROWS, WIDTH)), graph.new_input((ROWS, WIDTH))
-    turned = mi.concat(-x[:, WIDTH // 2 :], x[:, : WIDTH // 2], 1)
-    graph.mark_output(x + turned * sin)
-    module = graph.module()
-    function = only_function(module)
-    fuse_program(function, target_named("h200"))
-    assert launches_of(function) == 1
-    assert not any(isinstance(op, kn.ViewOp) and op.offset for op in function.walk())
-
-
 def test_a_view_is_aligned_to_what_stands_before_it() -> None:
     """Eight elements of f16 are 16 bytes, of which vectors are; four are eight."""
     function = only_function(module_of(odd_halves))
@@ -162,3 +139,21 @@ def test_a_view_is_aligned_to_what_stands_before_it() -> None:
     unpack_products(function)
     views = [op for op in function.walk() if isinstance(op, kn.ViewOp)]
     assert sorted(alignment_of(op.result) for op in views) == [2, 16]
+
+
+def test_a_view_is_no_more_aligned_than_the_argument_that_it_is_of() -> None:
+    module = parse_text(
+        make_context(),
+        """
+        func.func @f(%x: tensor<4x8xf16, #cute.layout<(4,8):(8,1)>> {mugraph.alignment = 2 : i64})
+            -> tensor<32xf16> {
+          %v = kn.view %x : tensor<4x8xf16, #cute.layout<(4,8):(8,1)>>
+              -> tensor<32xf16, #cute.layout<(32):(1)>>
+          %y = kn.exp %v : tensor<32xf16, #cute.layout<(32):(1)>> -> tensor<32xf16>
+          func.return %y : tensor<32xf16>
+        }
+        """,
+        "f.mlir",
+    )
+    (view,) = (op for op in module.walk() if isinstance(op, kn.ViewOp))
+    assert alignment_of(view.result) == 2

@@ -1,15 +1,16 @@
-"""Products of which parts are used apart become products by parts of their matrix.
+"""Products whose parts meet again become products by parts of their matrix.
 
-Weights that multiply the same rows are often stored side by side, such as gate and up, or queries,
-keys and values: one product is cut into their results.  A part of its columns is the product by the
-same columns of the matrix, which lie where they are.  A kernel may then have what follows each
-part, and need not have the product whole.
+Weights that multiply the same rows are often stored side by side, such as gate and up: one product
+is cut into their results.  A part of its columns is the product by the same columns of the matrix,
+which lie where they are.  A kernel may then have what is computed of the parts together, and none
+has the product whole.  Parts that lead to results of their own, such as heads of queries and keys,
+would only share a launch, and a block would have columns of all of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import NamedTuple
 
@@ -79,6 +80,26 @@ def cuts_into(value: SSAValue) -> list[Cut]:
     cuts = [cuts_of(use.operation) for use in value.uses]
     dims = {cut.part.dim for own in cuts for cut in own}
     return [cut for own in cuts for cut in own] if all(cuts) and len(dims) == 1 else []
+
+
+def meet(cuts: Sequence[Cut]) -> bool:
+    """Analysis: whether an element-wise operator has operands that are computed of two parts.
+
+    Element by element: what a product or a sum makes of them is something else.
+    """
+    seen: set[Operation] = set()
+    for cut in cuts:
+        reached, left = set[Operation](), [cut.result]
+        while left:
+            for use in left.pop().uses:
+                op = use.operation
+                if isinstance(op, kn.ElementwiseOp | kn.RegroupOp) and op not in reached:
+                    reached.add(op)
+                    left.append(op.results[0])
+        if reached & seen:
+            return True
+        seen |= reached
+    return False
 
 
 @singledispatch
@@ -197,6 +218,8 @@ class Unpacking:
 def _unpack(value: SSAValue) -> bool:
     """Computes the parts of a tensor apart, if each has a part of a product; whether they do."""
     cuts, parts = cuts_into(value), list[SSAValue]()
+    if not meet(cuts):
+        return False
     for cut in cuts:
         assert isinstance(cut.result.owner, Operation)
         unpacking = Unpacking(cut.result.owner)
@@ -208,11 +231,11 @@ def _unpack(value: SSAValue) -> bool:
         parts.append(part)
     for cut, part in zip(cuts, parts, strict=True):
         cut.result.replace_all_uses_with(part)
-    return len(cuts) > 0
+    return True
 
 
 def unpack_products(function: FuncOp) -> bool:
-    """Rewrite: computes parts of products apart wherever all that is used are parts.
+    """Rewrite: computes parts of products apart where all that is used are parts, which meet.
 
     Returns whether there are any.
     """
@@ -227,5 +250,5 @@ def has_packed_products(function: FuncOp) -> bool:
     """Analysis: whether a function has products, and a tensor of which parts alone are used."""
     operators = [*function.body.block.ops]
     return any(isinstance(op, kn.MatmulOp) for op in operators) and any(
-        cuts_into(result) for op in operators for result in op.results
+        meet(cuts_into(result)) for op in operators for result in op.results
     )

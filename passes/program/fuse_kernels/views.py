@@ -7,7 +7,6 @@ in or left out.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from functools import singledispatch
 
@@ -226,41 +225,20 @@ def _laid_out(value: SSAValue) -> SSAValue:
     return kn.lay_out(value, Layout(shape_of(value.type), own))
 
 
-def _is_returned(value: SSAValue) -> bool:
-    return any(isinstance(use.operation, ReturnOp) for use in value.uses)
-
-
-def _is_used_in_parts(value: SSAValue) -> bool:
-    """Whether parts alone are used of a tensor, and none as a result, whatever its extents then."""
-
-    def is_result(part: SSAValue) -> bool:
-        users = [use.operation for use in part.uses]
-        seen = (op.result for op in users if isinstance(op, kn.RegroupOp))
-        return _is_returned(part) or any(map(is_result, seen))
-
-    users = [use.operation for use in value.uses]
-    return all(isinstance(op, kn.SliceOp | kn.ViewOp) and not is_result(op.result) for op in users)
-
-
-class ViewPart(RewritePattern):
-    """A part of a tensor is a view of its memory."""
+class ViewFirstPart(RewritePattern):
+    """The part of a tensor that starts where it starts is a view of its memory."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: kn.SliceOp, rewriter: PatternRewriter, /) -> None:
-        """Rewrites where no layout is written, and the part is not a result of the function.
-
-        What starts behind the first element is a view where parts alone are used, none of them as a
-        result: else one kernel reads the whole tensor, or writes the result beside other things.
-        """
-        ((_, _, start),) = op.moves()
-        is_apart = not any(start) or _is_used_in_parts(op.input)
-        if not is_apart or _is_returned(op.result) or layout_of(op.result.type) is not None:
+        """Rewrites where no layout is written, and the part is not a result of the function."""
+        is_stored = any(isinstance(use.operation, ReturnOp) for use in op.result.uses)
+        is_first = not any(any(start) for _, _, start in op.moves())
+        if not is_first or is_stored or layout_of(op.result.type) is not None:
             return
         whole = _laid_out(op.input)
         strides = strides_of(resolved_layout_of(whole))
         layout = Layout(shape_of(op.result.type), strides)
-        offset = sum(map(operator.mul, start, strides))
-        rewriter.replace(op, kn.ViewOp(whole, with_layout(op.result.type, layout), offset))
+        rewriter.replace(op, kn.ViewOp(whole, with_layout(op.result.type, layout)))
 
 
 def _lay_out_weights(function: FuncOp) -> None:
@@ -280,7 +258,7 @@ def hoist_views(function: FuncOp) -> None:
         HoistTranspose(),
         HoistReshape(),
         CancelReshapes(),
-        ViewPart(),
+        ViewFirstPart(),
     ]
     PatternRewriteWalker(GreedyRewritePatternApplier(patterns)).rewrite_region(function.body)
     cse(function.body)

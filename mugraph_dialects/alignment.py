@@ -72,7 +72,8 @@ def result_alignment(function: FuncOp, index: int) -> int:
 def alignment_of(value: SSAValue) -> int:
     """The bytes that a DTensor's first element is aligned to, at most :data:`DEFAULT_ALIGNMENT`.
 
-    Of a block argument of ``kn.customized`` it is that of the operand.  Raises ``VerifyException``
+    Of a block argument of ``kn.customized`` it is that of the operand, of a view what the bytes
+    before it leave of that of the tensor it is in.  Raises ``VerifyException``
     where a function promises no alignment of the elements.
     """
     if isinstance(value.type, IndexType):
@@ -86,13 +87,20 @@ def alignment_of(value: SSAValue) -> int:
         if parent is not None and index < len(parent.operands):
             return alignment_of(parent.operands[index])
         return DEFAULT_ALIGNMENT
+    if isinstance(owner, SharesMemory):
+        return math.gcd(alignment_of(owner.memory_of(value)), owner.bytes_before(value))
+    return _promised_of_results(value)
+
+
+def _promised_of_results(value: SSAValue) -> int:
+    """What is promised of a computed tensor, since it is a result, or views of it are."""
     promises = [DEFAULT_ALIGNMENT]
     for use in value.uses:
         function = use.operation.parent_op()
         if isinstance(use.operation, ReturnOp) and isinstance(function, FuncOp):
             promises.append(result_alignment(function, use.index))
         elif isinstance(use.operation, SharesMemory):
-            promises += map(alignment_of, use.operation.results)
+            promises += map(_promised_of_results, use.operation.results)
     return min(promises)
 
 

@@ -145,13 +145,19 @@ def find_places(function: FuncOp) -> dict[SSAValue, str]:
         places[root] = f"output_tensors.at({index})"
     for op in function.body.block.ops:
         if isinstance(op, SharesMemory):
-            places |= {result: places[op.memory_of(result)] for result in op.results}
+            places |= {result: _place_in(op, result, places) for result in op.results}
         if not isinstance(op, HasWorkspace):
             continue
         for result, offset in zip(op.results, op.workspace_offsets() or (), strict=False):
             if offset != kn.NOT_IN_WORKSPACE:
                 places[result] = f"((char*)buf + {offset})"
     return places
+
+
+def _place_in(op: SharesMemory, result: SSAValue, places: Mapping[SSAValue, str]) -> str:
+    """Where a tensor lives that lies in the memory of another one."""
+    place, skipped = places[op.memory_of(result)], op.bytes_before(result)
+    return f"((char const*){place} + {skipped})" if skipped else place
 
 
 @singledispatch

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.kn.overlap import launches_of
+from mugraph.dialects.kn.overlap import LARGEST_CARVEOUT, launches_of
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import bytes_of
@@ -39,17 +39,21 @@ def brings_weights(launch: sched.LaunchOp) -> bool:
     return 2 * sum(sizes[index] for index in kernel.constant_inputs) > sum(sizes)
 
 
-def spread_blocks(launches: Sequence[sched.LaunchOp], target: Target) -> None:
-    """Rewrite: gives the blocks of one launch more shared memory, if they all run at once."""
+def spread_blocks(launches: Sequence[sched.LaunchOp], target: Target) -> bool:
+    """Rewrite: gives the blocks of one launch more shared memory, if they all run at once.
+
+    Whether they do, and bring weights.
+    """
     kernels = [launch.resolve() for launch in launches]
     blocks = sum(each.task_count() for each in launches if each.cluster is None)
     resident = kernels[0].resident_blocks or 1  # of all of them, where several share the launch
     many = 2 * blocks > target.multiprocessors
     at_once = blocks <= target.multiprocessors * resident
     if not (many and at_once and any(map(brings_weights, launches))):
-        return
+        return False
     smem = spread_bytes(blocks, max(kernel.smem_bytes or 0 for kernel in kernels), target)
     kernels[0].smem = IntegerAttr(max(smem, kernels[0].smem_bytes or 0), i64)
+    return True
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,10 @@ class SpreadBlocksPass(ModulePass):
     launches whose blocks all run at once, and of which most is constant: others wait before they
     load, and stay as they are.  So does a function of one launch.  Pre-condition:
     ``--join-launches``, which asks how large blocks must be.
+
+    All kernels of such a function then leave multiprocessors as much shared memory as there is
+    (``kn.largest_carveout``): one that is to divide its memory otherwise must be idle first.  A
+    step of Llama-3.2-1B takes 774 us so, and 792 without.
 
     Before: ``sched.kernel @gate ... grid [128, 1, 1] ... smem 93056``
 
@@ -88,5 +96,5 @@ class SpreadBlocksPass(ModulePass):
             launches = [kernels for kernels in groups if kernels]
             for kernels in launches if len(launches) > 1 else ():
                 planned = all(each.resolve().smem_bytes is not None for each in kernels)
-                if planned and not any(map(is_task, kernels)):
-                    spread_blocks(kernels, target)
+                if planned and not any(map(is_task, kernels)) and spread_blocks(kernels, target):
+                    function.attributes[LARGEST_CARVEOUT] = UnitAttr()

@@ -10,6 +10,7 @@ from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import CustomizedOp, RegroupOp
+from mugraph.dialects.tensor_types import bytes_of
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import LAUNCH_NS, stages_of
 from mugraph.passes.costs.memory import device_ns
@@ -42,6 +43,12 @@ def takes_few_turns(graph: CustomizedOp, shape: KernelShape, target: Target) -> 
 def brings_weights(graph: CustomizedOp) -> bool:
     """Whether a kernel of a program loads some of its weights."""
     return has_weights(graph) and any(map(is_constant, graph.operands))
+
+
+def brings_mostly_weights(graph: CustomizedOp) -> bool:
+    """Whether most bytes of a kernel's operands are weights."""
+    sizes = [(bytes_of(each.type), is_constant(each)) for each in graph.operands]
+    return 2 * sum(size for size, constant in sizes if constant) > sum(size for size, _ in sizes)
 
 
 def has_weights(graph: CustomizedOp) -> bool:

@@ -28,6 +28,7 @@ from mugraph.passes.mugraph.plan.clusters import plan_combination
 from mugraph.passes.mugraph.plan.early import (
     brings_weights,
     has_weights,
+    holds_weights,
     leaves_room,
     stages_meanwhile,
     takes_few_turns,
@@ -116,6 +117,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     shape = shape.divided(plan.split_k or 1)
     early = has_weights(graph) and leaves_room(shape, target)
     is_whole = plan.loads is None and plan.split_k in (None, 1)
+    if is_whole and holds_weights(graph, shape, target):
+        every = Plan(loads="cp_async", stages=(shape.iterations,), pdl="early")
+        return plan.over(replace(every, preferred=("stages",)))
     few = is_whole and takes_few_turns(graph, shape, target)
     if plan.needs_producer() or (producer_pays(shape, target) and not few):
         # A loop of one iteration has a producer only where that is said.

@@ -22,6 +22,8 @@ ABOUT_ALIKE = 1.03
 """Times of such kernels that tell nothing."""
 FILLED = 2 / 3
 """Of the shared memory of a multiprocessor what weights of a kernel that waits may have."""
+LITTLE = 0.1
+"""Of the bytes of a block's loop what may come after a wait with all weights of the block."""
 FEWEST_THREADS = 128
 """Of a block that loads several matrices: with 64 a layer of Llama-3.2-1B took 1.8 us longer."""
 
@@ -49,6 +51,24 @@ def brings_mostly_weights(graph: CustomizedOp) -> bool:
     """Whether most bytes of a kernel's operands are weights."""
     sizes = [(bytes_of(each.type), is_constant(each)) for each in graph.operands]
     return 2 * sum(size for size, constant in sizes if constant) > sum(size for size, _ in sizes)
+
+
+def holds_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """Whether blocks have all their weights on their way before they wait, and little comes then.
+
+    Weights come while kernels before it leave the memory idle, if all blocks run at once.  So none
+    needs parts of another one, nor a kernel that adds up.  A step of Llama-3.2-1B takes 758 us on
+    an H200 with queries, keys and values so, and 774 with parts of their depth; with larger blocks
+    747 (``benchmarks/results/decode_layers_h200.md``).
+    """
+    ring = shape.iterations * shape.loop_bytes
+    room = target.shared_memory_per_block - shape.fixed_bytes(target.warp_size)
+    single = bool(shape.loop.products) and not shape.loop.chained and not shape.loop.converts
+    fits = single and 1 < shape.iterations <= MAX_STAGES and ring <= room
+    others = sum(bytes_of(each.type) for each in graph.operands if not is_constant(each))
+    little = brings_mostly_weights(graph) and has_weights(graph) and others <= LITTLE * ring
+    few = shape.blocks <= target.multiprocessors
+    return little and fits and few and leaves_room(shape, target)
 
 
 def has_weights(graph: CustomizedOp) -> bool:

@@ -18,7 +18,9 @@ from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
 from mugraph.passes.mugraph.plan.clusters import COMBINED_NS, may_combine_in_clusters
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
+    brings_mostly_weights,
     brings_weights,
+    holds_weights,
     stages_meanwhile,
     takes_few_turns,
     waits_for_few_blocks,
@@ -29,6 +31,7 @@ from mugraph.passes.mugraph.plan.limits import (
     WORTH_FILLING,
     Longest,
     among_the_least,
+    any_time,
     nearly_the_least,
 )
 from mugraph.passes.mugraph.plan.partitions import (
@@ -156,11 +159,17 @@ class _Bounded(NamedTuple):
 
 
 def _bounded(
-    space: TileSpace, target: Target, threads: int, divides: Divides, *, split: bool
+    space: TileSpace,
+    target: Target,
+    threads: int,
+    divides: Divides,
+    *,
+    split: bool,
+    as_they_lie: bool,
 ) -> list[_Bounded]:
     """All partitions and divisions, those first that may take least."""
     to_pad = dimensions_to_pad(space)
-    cuts = list(partitions(space, target, divides))
+    cuts = list(partitions(space, target, divides, as_they_lie=as_they_lie))
     alike: dict[frozenset[int], list[int]] = {}
     for place, partition in enumerate(cuts):
         alike.setdefault(partition.looped(), []).append(place)
@@ -243,11 +252,18 @@ Fits = Callable[[Partition, KernelShape], bool]
 
 
 def _candidates(
-    space: TileSpace, target: Target, fits: Fits | None, limit: Longest, *, split: bool
+    space: TileSpace,
+    target: Target,
+    fits: Fits | None,
+    limit: Longest,
+    *,
+    split: bool,
+    as_they_lie: bool = False,
 ) -> list[TileChoice]:
     """All allowed partitions but those that take too long for a limit.
 
-    What the loads take shows of most of them that they do.
+    What the loads take shows of most of them that they do.  ``as_they_lie`` is that of
+    ``partitions``.
     """
     # Few sets of dimensions are looped, each in many partitions.
     check = cache(partial(LoopAnalysis, space))
@@ -262,7 +278,9 @@ def _candidates(
     to_pad = dimensions_to_pad(space)
     choices: list[TileChoice] = []
     longest = math.inf
-    for least, division in _bounded(space, target, fewest, divides, split=split):
+    for least, division in _bounded(
+        space, target, fewest, divides, split=split, as_they_lie=as_they_lie
+    ):
         if least > longest:
             break
         partition = division.whole.partition
@@ -319,6 +337,11 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)
+    held = _that_hold_weights(space, target, written) if fastest.split > 1 else []
+    if held:
+        # It is estimated to lose what comes before the wait, which is no reason to fuse otherwise.
+        best = min(held, key=lambda choice: (math.prod(choice.partition.grid), choice.time))
+        return best._replace(time=min(best.time, fastest.time))
     if not fastest.keeps_busy(target) and _waits_for_memory(space, fastest, target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
@@ -342,6 +365,20 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if stays and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
     return best
+
+
+def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[TileChoice]:
+    """Partitions with which blocks have all weights of a kernel on their way before they wait."""
+    if written.split_k is not None or not brings_mostly_weights(space.graph):
+        return []
+
+    def fits(partition: Partition, shape: KernelShape) -> bool:
+        return holds_weights(space.graph, shape, target) and can_have(
+            space, partition, shape, written, target
+        )
+
+    # What most of the time is for has come when they may begin.
+    return _candidates(space, target, fits, any_time, split=False, as_they_lie=True)
 
 
 def _of_fewest_turns(

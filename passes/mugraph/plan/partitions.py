@@ -18,13 +18,7 @@ from mugraph.dialects.programming_model import (
     MAX_GROUP_COLUMNS,
     SECTOR_BYTES,
 )
-from mugraph.dialects.tensor_types import (
-    element_bytes_of,
-    layout_of,
-    resolved_layout_of,
-    shape_of,
-    strides_of,
-)
+from mugraph.dialects.tensor_types import element_bytes_of
 from mugraph.passes.mugraph.plan.filled_rounds import Blocks, filled
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.narrow import is_narrow, summed_products
@@ -268,17 +262,6 @@ def suits_products(extent: int, tile: int) -> bool:
     return whole or tile == extent <= max(UNEVEN_TILES)
 
 
-def _lies_along(op: tb.InputOp) -> int:
-    """The dimension of a tile along which neighbours are neighbours in memory: the last, else."""
-    last = len(shape_of(op.result.type)) - 1
-    if op.through is not None or layout_of(op.dtensor.type) is None:
-        return last
-    strides = strides_of(resolved_layout_of(op.dtensor))
-    if op.windows is not None:
-        return op.windows.contiguous_dim(strides)
-    return strides.index(1) if 1 in strides else last
-
-
 def _block_counts(
     space: TileSpace, number: int, *, of_rows: bool, as_they_lie: bool = False
 ) -> list[Blocks]:
@@ -292,11 +275,9 @@ def _block_counts(
         return [Blocks(dimension.extent)]
     smallest = 1
     for op in space.graph.body.block.ops:
-        value = op.result if isinstance(op, tb.InputOp) else None
-        if value is None:
+        if not isinstance(op, tb.InputOp):
             continue
-        assert isinstance(op, tb.InputOp)  # as it has a value
-        if space.numbers[value][_lies_along(op) if as_they_lie else -1] == number:
+        if space.numbers[op.result][op.contiguous_dim() if as_they_lie else -1] == number:
             smallest = max(smallest, SMALLEST_ROW_BYTES // 2)
     evenly = [
         Blocks(count)

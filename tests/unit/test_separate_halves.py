@@ -59,14 +59,14 @@ def written() -> str:
 
 
 def test_blocks_of_halves_have_the_whole_depth() -> None:
-    """Two blocks of 16 columns of each half, and no kernel that adds up or stores the row."""
+    """Four blocks of 8 columns of each half, and no kernel that adds up or stores the row."""
     module = parse_text(make_context(), written(), "f")
     for step in transpile_pipeline("h200"):
         step.apply(make_context(), module)
         if step.name == "slice-products":
             break
     _, graph = [op for op in module.walk() if isinstance(op, CustomizedOp)]
-    assert math.prod(graph.grid_dim) == 2
+    assert math.prod(graph.grid_dim) == 4
     assert graph.decided.stages == (graph.forloop_range,)
 
 

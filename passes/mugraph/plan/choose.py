@@ -30,6 +30,7 @@ from mugraph.passes.mugraph.plan.early import (
     has_weights,
     holds_weights,
     leaves_room,
+    stages_in_flight,
     stages_meanwhile,
     takes_few_turns,
     waits_for_few_blocks,
@@ -306,10 +307,10 @@ def stages_by_threads(
     """
     if shape.loading.waited_for:
         return (1,)
-    own = _stages_for(shape.blocks, shape, target)
+    own = stages_in_flight(shape.blocks, shape, target)
     rounds = _rounds(shape, own, target)
     last = shape.blocks - sum(rounds[:-1])
-    most = max(own, _stages_for(last, shape, target))
+    most = max(own, stages_in_flight(last, shape, target))
     alike = (n for n in range(own, most + 1) if len(_rounds(shape, n, target)) == len(rounds))
     wanted = max(*alike, stages_meanwhile(shape, target) if meanwhile else 1)
     taken = choose_stages(shape.loop_bytes, shape.blocks, shape.iterations, 0, target)
@@ -320,13 +321,6 @@ def _rounds(shape: KernelShape, stages: int, target: Target) -> list[int]:
     """How many blocks run in each round of those that run at once."""
     at_once = resident_blocks(shape, stages, target) * target.multiprocessors
     return [min(at_once, shape.blocks - first) for first in range(0, shape.blocks, at_once)]
-
-
-def _stages_for(blocks: int, shape: KernelShape, target: Target) -> int:
-    """The stages of a kernel of which so many blocks run, where its shared memory has room."""
-    waves = math.ceil(blocks / target.multiprocessors)
-    ahead = 2 * target.bytes_in_flight_per_multiprocessor() / max(shape.loop_bytes * waves, 1)
-    return min(math.ceil(ahead) + 1, stages_of(shape, target) or 1, shape.iterations)
 
 
 def producer_pays(shape: KernelShape, target: Target) -> bool:

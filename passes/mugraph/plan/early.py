@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from xdsl.dialects.func import FuncOp
 
@@ -53,18 +54,27 @@ def brings_mostly_weights(graph: CustomizedOp) -> bool:
     return 2 * sum(size for size, constant in sizes if constant) > sum(size for size, _ in sizes)
 
 
+def half_of_memory(shape: KernelShape, target: Target) -> int:
+    """The bytes of rings for which half of a multiprocessor's shared memory has room.
+
+    A block that takes no more starts beside one of the kernel before.
+    """
+    half = target.shared_memory_per_multiprocessor // 2 - target.reserved_shared_memory_per_block
+    return half - shape.fixed_bytes(target.warp_size)
+
+
 def holds_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
     """Whether blocks have all their weights on their way before they wait, and little comes then.
 
-    Weights come while kernels before it leave the memory idle, if all blocks run at once.  So none
-    needs parts of another one, nor a kernel that adds up.  A step of Llama-3.2-1B takes 758 us on
-    an H200 with queries, keys and values so, and 774 with parts of their depth; with larger blocks
-    747 (``benchmarks/results/decode_layers_h200.md``).
+    Weights come while kernels before it leave the memory idle, if all blocks run at once, beside
+    those of the kernel before.  So none needs parts of another one, nor a kernel that adds up.  A
+    step of Llama-3.2-1B takes 736 us on an H200 with queries, keys and values so, and 761 with
+    parts of their depth, if gate and up leave the projection room
+    (``benchmarks/results/decode_layers_h200.md``).
     """
     ring = shape.iterations * shape.loop_bytes
-    room = target.shared_memory_per_block - shape.fixed_bytes(target.warp_size)
     single = bool(shape.loop.products) and not shape.loop.chained and not shape.loop.converts
-    fits = single and 1 < shape.iterations <= MAX_STAGES and ring <= room
+    fits = single and 1 < shape.iterations <= MAX_STAGES and ring <= half_of_memory(shape, target)
     others = sum(bytes_of(each.type) for each in graph.operands if not is_constant(each))
     little = brings_mostly_weights(graph) and has_weights(graph) and others <= LITTLE * ring
     few = shape.blocks <= target.multiprocessors
@@ -84,19 +94,37 @@ def has_weights(graph: CustomizedOp) -> bool:
     return sum(isinstance(op, CustomizedOp) for op in function.body.block.ops) > 1
 
 
+def kernels_before(graph: CustomizedOp) -> Iterator[CustomizedOp]:
+    """The kernels whose results a kernel reads."""
+    for value in graph.operands:
+        while isinstance(value.owner, SharesMemory | RegroupOp):
+            value = value.owner.operands[0]
+        if isinstance(made := value.owner, CustomizedOp):
+            yield made
+
+
 def waits_for_few_blocks(graph: CustomizedOp, target: Target) -> bool:
     """Whether a kernel starts beside one that leaves most multiprocessors idle, and waits for it.
 
     All that has room in shared memory is then loaded meanwhile.
     """
-    for value in graph.operands:
-        while isinstance(value.owner, SharesMemory | RegroupOp):
-            value = value.owner.operands[0]
-        if isinstance(made := value.owner, CustomizedOp):
-            grid, parts = made.decided.grid or made.grid_dim, made.decided.split_k or 1
-            if 2 * parts * math.prod(grid) <= target.multiprocessors:
-                return True
+    for made in kernels_before(graph):
+        grid, parts = made.decided.grid or made.grid_dim, made.decided.split_k or 1
+        if 2 * parts * math.prod(grid) <= target.multiprocessors:
+            return True
     return False
+
+
+def stages_in_flight(blocks: int, shape: KernelShape, target: Target) -> int:
+    """The stages of a kernel of which so many blocks run, where its shared memory has room."""
+    waves = math.ceil(blocks / target.multiprocessors)
+    ahead = 2 * target.bytes_in_flight_per_multiprocessor() / max(shape.loop_bytes * waves, 1)
+    return min(math.ceil(ahead) + 1, stages_of(shape, target) or 1, shape.iterations)
+
+
+def bytes_ahead(shape: KernelShape, stages: int) -> int:
+    """What a block has on its way before it waits."""
+    return (stages - 1) * shape.loop_bytes
 
 
 def stages_meanwhile(shape: KernelShape, target: Target) -> int:

@@ -38,8 +38,3 @@ def among_the_least(count: int) -> Longest:
         return math.inf if len(least) < count else -least[0]
 
     return after
-
-
-def any_time(time: float) -> float:
-    """However long it takes."""
-    return math.inf

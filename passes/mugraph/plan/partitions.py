@@ -18,7 +18,7 @@ from mugraph.dialects.programming_model import (
     MAX_GROUP_COLUMNS,
     SECTOR_BYTES,
 )
-from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.dialects.tensor_types import bytes_of, element_bytes_of
 from mugraph.passes.mugraph.plan.filled_rounds import Blocks, filled
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.narrow import is_narrow, summed_products
@@ -92,6 +92,8 @@ WAVES, WAVES_OF_ROWS = 8, 64
 """Blocks for each multiprocessor, at most; also of kernels of rows that threads hold."""
 FEW_BLOCKS = max(SPLITS)
 """Multiprocessors for each block, at most: a split of the loop can still fill the others."""
+CACHED_BYTES = 2**16
+"""Tensors of no more than this come from the second-level cache, but for one of many blocks."""
 SMALLEST_ROW_BYTES = SECTOR_BYTES
 """Tiles have no shorter rows than this, unless the tensor has."""
 
@@ -267,7 +269,7 @@ def _block_counts(
 ) -> list[Blocks]:
     """Into how many blocks a dimension may be cut so that rows of tiles stay long enough.
 
-    ``as_they_lie``: rows are those in memory, and not of the last dimension.
+    ``as_they_lie``: rows are those in memory, and not of the last dimension, of large tensors.
     """
     dimension = space.dimensions[number]
     if numbers_matrices(space, number):
@@ -276,6 +278,8 @@ def _block_counts(
     smallest = 1
     for op in space.graph.body.block.ops:
         if not isinstance(op, tb.InputOp):
+            continue
+        if as_they_lie and bytes_of(op.dtensor.type) <= CACHED_BYTES:
             continue
         if space.numbers[op.result][op.contiguous_dim() if as_they_lie else -1] == number:
             smallest = max(smallest, SMALLEST_ROW_BYTES // 2)

@@ -13,13 +13,14 @@ from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.costs.work import Load, Loads, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
 from mugraph.passes.mugraph.plan.clusters import COMBINED_NS, may_combine_in_clusters
+from mugraph.passes.mugraph.plan.combination import NO_WORK, USUAL_THREADS, combination_time
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
     brings_mostly_weights,
     brings_weights,
+    bytes_ahead,
     holds_weights,
     stages_meanwhile,
     takes_few_turns,
@@ -31,7 +32,6 @@ from mugraph.passes.mugraph.plan.limits import (
     WORTH_FILLING,
     Longest,
     among_the_least,
-    any_time,
     nearly_the_least,
 )
 from mugraph.passes.mugraph.plan.partitions import (
@@ -72,15 +72,8 @@ MOST_OF_PRODUCTS = 256
 as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
 MOST_OF_CHAINS = 3 * GROUP_THREADS
 """Also so many, where warp groups pass on what products give."""
-USUAL_THREADS = 256
-"""Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
 """Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
-NO_WORK = PhaseWork((), 0)
-FEWEST_SUMS = 128
-"""A block that combines parts has as many sums."""
-OPERATORS_OF_COMBINATION = 3
-"""On each part: a product with its weight, the accumulator, and its rescaling."""
 PART_NS = 60.0
 """What each further part of a sum that blocks divide costs besides: the kernel that adds the parts
 up loads one after another.  Parts of chains, such as attention, have none of that: no pair that was
@@ -207,46 +200,6 @@ def _saved_in_clusters(space: TileSpace, partition: Partition, split: int, targe
     return COMBINED_NS if may_combine_in_clusters(space.graph, blocks, split, target) else 0.0
 
 
-@cache
-def combination_time(
-    blocks: int,
-    parts: int,
-    split: int,
-    stored_bytes: int,
-    parallel: int,
-    target: Target,
-    after: PhaseWork = NO_WORK,
-    shared: int = 0,
-) -> float | None:
-    """Nanoseconds of the kernel that adds up what blocks have stored, partitioned anew.
-
-    Each of ``blocks`` tiles has ``parts`` sums, ``split`` times over.  The kernel's blocks divide
-    the tiles further, along what is ``parallel``, over so many blocks at most, and load all parts
-    of theirs at once.  Of products ``after`` the loop the columns are parallel: each block loads
-    all the ``shared`` sums that are their left matrices.
-    """
-    times: list[float] = []
-    spread, results = 1, stored_bytes // PART_BYTES if shared else parts
-    while spread <= max(1, min(results // FEWEST_SUMS, parallel)):
-        own = shared + (parts - shared) // spread
-        loaded = own * PART_BYTES * split
-        shape = KernelShape(
-            blocks * spread,
-            USUAL_THREADS,
-            1,
-            Loads((Load(loaded, parts * PART_BYTES * blocks * split, looped=False),)),
-            PhaseWork((), OPERATORS_OF_COMBINATION * own * split),
-            after.shared_by(spread) if shared else NO_WORK._replace(elements=own),
-            stored_bytes // spread,
-            own * PART_BYTES + loaded,
-        )
-        time = estimate(shape, target)
-        if time is not None:
-            times.append(time)
-        spread *= 2
-    return min(times, default=None)
-
-
 Fits = Callable[[Partition, KernelShape], bool]
 """Whether a kernel of such tiles can have what its plan says."""
 
@@ -340,7 +293,9 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     held = _that_hold_weights(space, target, written) if fastest.split > 1 else []
     if held:
         # It is estimated to lose what comes before the wait, which is no reason to fuse otherwise.
-        best = min(held, key=lambda choice: (math.prod(choice.partition.grid), choice.time))
+        longest = ABOUT_ALIKE * min(choice.time for choice in held)
+        alike = [choice for choice in held if choice.time <= longest]
+        best = min(alike, key=lambda choice: (choice.partition.forloop, choice.time))
         return best._replace(time=min(best.time, fastest.time))
     if not fastest.keeps_busy(target) and _waits_for_memory(space, fastest, target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
@@ -377,8 +332,8 @@ def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[
             space, partition, shape, written, target
         )
 
-    # What most of the time is for has come when they may begin.
-    return _candidates(space, target, fits, any_time, split=False, as_they_lie=True)
+    limit = nearly_the_least()
+    return _candidates(space, target, fits, limit, split=False, as_they_lie=True)
 
 
 def _of_fewest_turns(
@@ -391,17 +346,23 @@ def _of_fewest_turns(
     if not brings_weights(space.graph):
         return []
     waits = waits_for_few_blocks(space.graph, target)
-    timed: list[tuple[float, tuple[int, float], TileChoice]] = []
+    timed: list[tuple[float, KernelShape, TileChoice]] = []
     for choice in choices:
         shape = shape_under(space, choice.partition)
         if choice.split == 1 and takes_few_turns(space.graph, shape, target):
             fill = fill_ns(shape, target, bulk=shape.prefers_bulk(target))
-            ahead = (stages_meanwhile(shape, target) - 1) * shape.loop_bytes if waits else 0
-            timed.append((choice.time - fill, (-ahead, shape.turns), choice))
+            timed.append((choice.time - fill, shape, choice))
     longest = ABOUT_ALIKE * min((time for time, _, _ in timed), default=0.0)
-    alike = [(order, choice) for time, order, choice in timed if time <= longest]
-    first = min((order for order, _ in alike), default=None)
-    return [choice for order, choice in alike if order == first]
+    alike = [(shape, choice) for time, shape, choice in timed if time <= longest]
+    if not alike:
+        return []
+
+    def order(shape: KernelShape) -> tuple[int, float]:
+        ahead = bytes_ahead(shape, stages_meanwhile(shape, target)) if waits else 0
+        return -ahead, shape.turns
+
+    first = min((shape for shape, _ in alike), key=order)
+    return [choice for shape, choice in alike if order(shape) == order(first)]
 
 
 def _waits_for_memory(space: TileSpace, choice: TileChoice, target: Target) -> bool:

@@ -15,7 +15,7 @@
 // CHECK:      kn.view {{.*}} -> tensor<8x1x64xbf16, #cute.layout<(8,1,64):(64,64,1)>>
 
 // All weights of a block are on their way before it waits, and nobody adds up parts.
-// PLANNED: kn.customized {{.*}} grid [8, 2, 1] {{.*}} forloop 4 plan <tiles = written, loads = cp_async, stages = [4], pdl = early
+// PLANNED: kn.customized {{.*}} grid [8, 4, 1] {{.*}} forloop 4 plan <tiles = written, loads = cp_async, stages = [4], pdl = early
 func.func @rotated(%x: tensor<1x1x2048xbf16, #cute.layout<(1,1,2048):(2048,2048,1)>>, %w: tensor<8x2048x64xbf16, #cute.layout<(8,2048,64):(131072,1,2048)>> {mugraph.constant}, %c: tensor<1x1x64xbf16, #cute.layout<(1,1,64):(64,64,1)>>) -> tensor<8x1x64xbf16> {
   %o = kn.customized %x, %w, %c grid [8, 1, 1] block [128, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<1x1x2048xbf16, #cute.layout<(1,1,2048):(2048,2048,1)>>, %dw: tensor<8x2048x64xbf16, #cute.layout<(8,2048,64):(131072,1,2048)>>, %dc: tensor<1x1x64xbf16, #cute.layout<(1,1,64):(64,64,1)>>):

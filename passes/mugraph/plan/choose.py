@@ -30,10 +30,12 @@ from mugraph.passes.mugraph.plan.early import (
     has_weights,
     holds_weights,
     leaves_room,
+    stages_beside,
     stages_in_flight,
     stages_meanwhile,
     takes_few_turns,
     waits_for_few_blocks,
+    waits_for_shorter,
 )
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
@@ -131,6 +133,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         start = "early" if early else "end"
         return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
     meanwhile = early and brings_weights(graph) and waits_for_few_blocks(graph, target)
+    if few and not meanwhile and waits_for_shorter(graph) and stages_beside(shape, target):
+        beside = Plan(loads="cp_async", stages=(stages_beside(shape, target),), pdl="early")
+        return plan.over(replace(beside, preferred=("stages",)))
     return plan.over(loads_by_threads(shape, target, early=early, meanwhile=meanwhile))
 
 

@@ -22,9 +22,12 @@ from mugraph.passes.mugraph.plan.early import (
     brings_weights,
     bytes_ahead,
     holds_weights,
+    stages_beside,
+    stages_in_flight,
     stages_meanwhile,
     takes_few_turns,
     waits_for_few_blocks,
+    waits_for_shorter,
 )
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.limits import (
@@ -341,7 +344,8 @@ def _of_fewest_turns(
 ) -> list[TileChoice]:
     """Of kernels that should have few iterations those of the fewest that take about as long.
 
-    Of those that wait for a kernel of few blocks these have most bytes on their way meanwhile.
+    Of those that wait for a kernel of few blocks these have most bytes on their way meanwhile;
+    those that wait for a shorter one leave it room, where they have as many on their way.
     """
     if not brings_weights(space.graph):
         return []
@@ -362,6 +366,15 @@ def _of_fewest_turns(
         return -ahead, shape.turns
 
     first = min((shape for shape, _ in alike), key=order)
+    if not waits and waits_for_shorter(space.graph):
+        ahead = bytes_ahead(first, stages_in_flight(first.blocks, first, target))
+        beside = [
+            shape
+            for shape, _ in alike
+            if stages_beside(shape, target)
+            and bytes_ahead(shape, stages_beside(shape, target)) >= ahead
+        ]
+        first = min(beside, key=order, default=first)
     return [choice for shape, choice in alike if order(shape) == order(first)]
 
 

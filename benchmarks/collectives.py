@@ -138,6 +138,8 @@ LIBRARY, LOADS, OVERLAP = "mugraph", "mugraph, peers", "mugraph, overlap"
 """How mugraph runs collectives: by NCCL, by loads from other devices, beside products."""
 PUSHED = "mugraph, pushed"
 """Sums whose summands each device writes into the memory of all."""
+ADDED = "mugraph, added"
+"""Sums that a device adds to its own part, what it got of the others, as it computes it."""
 FEW_ROWS = 16
 """Of products that are not measured in parts: all weights would be read for each."""
 MOST_LOADED = 2**24
@@ -177,6 +179,9 @@ def programs_of(program: Product | Block, count: int) -> dict[str, ModuleOp]:
         found[PUSHED] = pushed
     if in_parts and rows > FEW_ROWS and str(overlapping) not in map(str, found.values()):
         found[OVERLAP] = overlapping
+    added = made(OverlapCollectivesPass(everywhere=True, way="added"))
+    if in_parts and rows > FEW_ROWS and str(added) not in map(str, found.values()):
+        found[ADDED] = added
     found["chosen"] = made(OverlapCollectivesPass(), UsePeersPass())
     return found
 
@@ -254,7 +259,7 @@ def product_row(devices: Devices, product: Product, kernels: Kernels) -> Row:
     calls = {"cuBLAS alone": alone, "NCCL alone": collective, "cuBLAS + NCCL": call}
     for name, way in kernels.ways.items():
         calls[name] = lambda way=way: way(*parts)
-    for name in (LIBRARY, OVERLAP, PUSHED):
+    for name in (LIBRARY, OVERLAP, PUSHED, ADDED):
         if name in kernels.ways:
             calls[f"functions of {name}"] = _functions(devices, kernels.ways[name])
     if product.collective == "all-reduce" and not devices.cpu:

@@ -1,15 +1,16 @@
 """Named extents on one GPU: a compilation for all sizes beside one for each size alone.
 
-    python -m benchmarks.extents --count 100 --output benchmarks/results/extents_h200
+    python -m benchmarks.extents --count 100 --alone 12 --output benchmarks/results/extents_h200
 
-*mugraph* is one compilation for all sizes, *static* one for that size alone.  Sizes are drawn,
-small ones as often as large ones.  Attention of a step of generation reads how many keys count from
-device memory; a call says the batch, and what the keys are at most, which is their number here.
-What lies behind the keys is NaN where results are checked.
+*mugraph* is one compilation for all sizes, *static* one for that size alone, of the first sizes.
+Sizes are drawn, small ones as often as large ones.  Attention of a step of generation reads how
+many keys count from device memory; a call says the batch, and what the keys are at most, which is
+their number here.  What lies behind the keys is NaN where results are checked.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from abc import ABC, abstractmethod
@@ -56,6 +57,7 @@ class Sets(NamedTuple):
 
     named: list[tuple[Any, ...]]
     static: list[tuple[Any, ...]]
+    """None where that is not timed."""
     expected: Any
     """The result of the first set in float64."""
 
@@ -82,8 +84,8 @@ class Program(ABC):
         """The program of one."""
 
     @abstractmethod
-    def sets(self, size: Size) -> Sets:
-        """Random arguments of calls."""
+    def sets(self, size: Size, *, alone: bool) -> Sets:
+        """Random arguments of calls; ``alone``: also of the kernel of one size."""
 
     def taken(self, arguments: Sequence[Any], size: Size) -> Sequence[Any]:
         """What a call of the program of all sizes gets of its arguments."""
@@ -140,28 +142,34 @@ class Layer(Program):
         graph.mark_output(self.function(x, *weights))
         return graph
 
-    def sets(self, size: Size) -> Sets:
+    def sets(self, size: Size, *, alone: bool) -> Sets:
         """Out of the cache together."""
         import torch
 
         generator = torch.Generator(DEVICE).manual_seed(SEED + size.rows)
-
-        def drawn(*shape: int) -> Any:
-            return torch.randn(shape, generator=generator, device=DEVICE)
-
         matrix = self.width * self.hidden
         count = set_count(2 * (self.weights * matrix + size.rows * (self.width + self.hidden)))
-        sets = [
-            (
-                drawn(size.rows, self.width).half(),
-                *(
-                    (drawn(self.width, self.hidden) * self.width**-0.5).half()
-                    for _ in range(self.weights)
-                ),
-            )
-            for _ in range(count)
+        shape = (count, size.rows, self.width)
+        rows = torch.randn(shape, generator=generator, device=DEVICE).half()
+        sets = [(x, *own) for x, own in zip(rows, layer_weights(self), strict=False)]
+        expected = self.reference(*(each.double() for each in sets[0]))
+        return Sets(sets, sets if alone else [], expected)
+
+
+@cache
+def layer_weights(layer: Layer) -> list[list[Any]]:
+    """The weights of a layer, as many times as calls of one row go round them."""
+    import torch
+
+    shape = (layer.width, layer.hidden)
+    count = set_count(2 * layer.weights * math.prod(shape))
+    return [
+        [
+            (torch.randn(shape, device=DEVICE) * layer.width**-0.5).half()
+            for _ in range(layer.weights)
         ]
-        return Sets(sets, sets, self.reference(*(each.double() for each in sets[0])))
+        for _ in range(count)
+    ]
 
 
 def _norm_linear(x: Any, w: Any) -> Any:
@@ -193,7 +201,7 @@ class Decode(Program):
     largest: int = 32768
     sequences: int = 64
     buckets: tuple[int, ...] = (12,)
-    key_buckets: tuple[int, ...] = (16, 128)
+    key_buckets: tuple[int, ...] = (32, 128)
 
     def drawn(self, chance: random.Random) -> Size:
         """Any magnitude alike."""
@@ -232,7 +240,7 @@ class Decode(Program):
         weights = mi.softmax(scores * self.width**-0.5, 3)
         graph.mark_output(mi.cast(weights, mi.float16) @ v)
 
-    def sets(self, size: Size) -> Sets:
+    def sets(self, size: Size, *, alone: bool) -> Sets:
         """Out of the cache together."""
         import torch
 
@@ -246,8 +254,10 @@ class Decode(Program):
         shape = (count, size.rows, self.heads, self.group, self.width)
         queries = torch.randn(shape, device=DEVICE).half()
         named = [(q, length, *cache) for q, cache in zip(queries, caches, strict=True)]
-        static = [(q, *(x[:, :, : size.keys].contiguous() for x in (k, v))) for q, _, k, v in named]
-        return Sets(named, static, torch.stack([*map(self.reference, *static[0])]))
+        counted_keys = [(q, *(x[:, :, : size.keys] for x in (k, v))) for q, _, k, v in named]
+        expected = torch.stack([*map(self.reference, *counted_keys[0])])
+        static = [tuple(x.contiguous() for x in own) for own in counted_keys] if alone else []
+        return Sets(named, static, expected)
 
     def reference(self, q: Any, k: Any, v: Any) -> Any:
         """The result of one sequence in float64."""
@@ -289,6 +299,8 @@ class OneSize(Case):
 
     program: Program
     size: Size
+    alone: bool = True
+    """Whether it is compiled for that size alone, too."""
 
     @property
     def name(self) -> str:
@@ -300,21 +312,30 @@ class OneSize(Case):
         """The program."""
         return self.program.name
 
-    def build(self, arch: str) -> tuple[Built, Built]:
+    def build(self, arch: str) -> tuple[Built, Built | None]:
         """The kernel of all sizes, and that of one."""
-        return of_all_sizes(self.program, arch), compiled(self.program.static(self.size), arch)
+        static = compiled(self.program.static(self.size), arch) if self.alone else None
+        return of_all_sizes(self.program, arch), static
 
-    def comparison(self, built: tuple[Built, Built]) -> Comparison:
+    def comparison(self, built: tuple[Built, Built | None]) -> Comparison:
         """One beside the other, each on arguments of its own."""
-        named, static = (each.kernel() for each in built)
-        program, size = self.program, self.size
-        sets = program.sets(size)
-        systems: dict[str, Call] = {
-            OURS: lambda own, _: named(*program.taken(own, size)),
-            "static": lambda _, own: static(*own),
-        }
+        of_all, of_one = built
+        named, program, size = of_all.kernel(), self.program, self.size
+        sets = program.sets(size, alone=self.alone)
+
+        def call_named(own: Sequence[Any], _: object) -> Any:
+            return named(*program.taken(own, size))
+
+        systems: dict[str, Call] = {OURS: call_named}
+        if of_one is not None:
+            static = of_one.kernel()
+
+            def call_static(_: object, own: Sequence[Any]) -> Any:
+                return static(*own)
+
+            systems["static"] = call_static
         return Comparison(
-            list(zip(sets.named, sets.static, strict=True)),
+            list(itertools.zip_longest(sets.named, sets.static)),
             systems,
             error_against(sets.expected),
             TOLERANCE,
@@ -338,20 +359,25 @@ class poisoned:  # noqa: N801 - a context manager
             tail.normal_()
 
 
-def drawn_cases(count: int, seed: int) -> list[Case]:
-    """Sizes of all programs in turn."""
+def drawn_cases(count: int, seed: int, alone: int) -> list[Case]:
+    """Sizes of all programs in turn, of which the first are compiled alone, too."""
     sizes = [program.sizes(count, random.Random(seed)) for program in PROGRAMS]
-    turns = zip(*sizes, strict=True)
-    return [OneSize(*pair) for turn in turns for pair in zip(PROGRAMS, turn, strict=True)]
+    return [
+        OneSize(program, size, number < alone)
+        for number, turn in enumerate(zip(*sizes, strict=True))
+        for program, size in zip(PROGRAMS, turn, strict=True)
+    ]
 
 
 def main() -> int:
     """The command."""
     found = parser(__doc__, output="build/extents")
     found.add_argument("--count", type=int, default=100, help="sizes of each program")
+    found.add_argument("--alone", type=int, help="of which so many are compiled alone (all)")
     found.add_argument("--seed", type=int, default=1)
     options = found.parse_args()
-    return run("Named extents", drawn_cases(options.count, options.seed), options)
+    alone = options.count if options.alone is None else options.alone
+    return run("Named extents", drawn_cases(options.count, options.seed, alone), options)
 
 
 if __name__ == "__main__":

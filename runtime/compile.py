@@ -105,7 +105,7 @@ def compile_log(compiled: Path) -> str:
 
 def calls_cublas(source: str) -> bool:
     """Whether generated code calls cuBLAS, which is for its kernel-level matrix products."""
-    return re.search(r"\bkn::gemm\b", source) is not None
+    return re.search(r"\bkn::gemm(_add)?\b", source) is not None
 
 
 def _launcher() -> Path:

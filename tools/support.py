@@ -32,7 +32,7 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-NOT_RUN_YET: dict[str, tuple[str, ...]] = {}
+NOT_RUN_YET: dict[str, tuple[str, ...]] = {"kn.matmul_add": ("f16", "bf16")}
 """Operators, with their element types, whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.
@@ -131,6 +131,7 @@ def probes() -> dict[str, Probe]:
         "kn.variance": NARROWED,
         "kn.log_sum_exp": NARROWED,
         "kn.softmax": Probe(properties=LAST),
+        "kn.matmul_add": Probe(((32, 64), (64, 64), EXTENTS)),
         "kn.rotary": Probe((EXTENTS, EXTENTS, (32, 1))),
         "kn.rms_norm": Probe(properties="normalized_shape = array<i64: 64>"),
         "kn.layer_norm": Probe(properties="normalized_shape = array<i64: 64>"),

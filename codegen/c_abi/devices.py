@@ -91,13 +91,13 @@ class DevicesFunction:
 
     def _lay_out(self, axes: Axes, places: Places) -> None:
         """Notes where tensors of exchanges lie; one of two exchanges is made for the first."""
-        name = self._peers[axes].name
+        name, place = self._peers[axes].name, self._peers[axes].place
         pairs = list(zip(_exchanges(self._steps, axes), places.starts, strict=True))
         for step, start in pairs:
             self._own[step] = f"{name}_.own({start})"
             self._addresses.setdefault(step.value, self._own[step])
             for op in step.peers:
-                self._addresses[op.result] = f"{name}_.of({op.kept_place}, {start})"
+                self._addresses[op.result] = f"{name}_.of({op.taken_place_text(place)}, {start})"
 
     def _place_the_rest(self) -> int:
         """Gives all other tensors places in the workspace; the bytes that they need."""
@@ -126,8 +126,9 @@ class DevicesFunction:
         for step in self._steps:
             if isinstance(step, kn.AllSliceOp) and step.result not in self._addresses:
                 source = self._addresses[step.input]
-                place = f"{self._peers[step.grid_axes].place} * {_part(step).bytes}LL"
-                self._addresses[step.result] = f"static_cast<char const*>({source}) + {place}"
+                place = step.taken_place_text(self._peers[step.grid_axes].place)
+                start = f"{place} * {_part(step).bytes}LL"
+                self._addresses[step.result] = f"static_cast<char const*>({source}) + {start}"
         return -(-plan.peak // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
 
     def text(self) -> str:
@@ -201,7 +202,8 @@ class DevicesFunction:
                 case kn.AllSliceOp() if _part(step).rows > 1:
                     rows, pitch, size = _part(step)
                     source, target = (self._addresses[each] for each in (step.input, step.result))
-                    start = f"{self._peers[step.grid_axes].place} * {size}LL"
+                    place = step.taken_place_text(self._peers[step.grid_axes].place)
+                    start = f"{place} * {size}LL"
                     yield (
                         f"copy_part(stream, {target}, {source}, {rows}, {pitch}, {start}, {size});"
                     )

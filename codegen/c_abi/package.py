@@ -13,7 +13,12 @@ def print_cmake_package(interface: CInterface, *, uses_cublas: bool) -> str:
     """
     name = interface.name
     nccl = ["nccl"] if interface.communicators else []
-    libraries = ["CUDA::cudart", *(["CUDA::cublas"] if uses_cublas else []), *nccl, "stdc++"]
+    libraries = [
+        "CUDA::cudart",
+        *(["CUDA::cublas", "CUDA::cublasLt"] if uses_cublas else []),
+        *nccl,
+        "stdc++",
+    ]
     needed = '\n    INTERFACE_LINK_LIBRARIES "nccl"' if nccl else ""
     return f"""\
 # {name}::{name} is the shared library, {name}::static the static one.
@@ -44,7 +49,9 @@ def print_pkg_config(interface: CInterface, version: str, *, uses_cublas: bool) 
     """``NAME.pc``, which lies in ``lib/pkgconfig`` of the folder it describes."""
     name = interface.name
     nccl = ["-lnccl"] if interface.communicators else []
-    private = " ".join(["-lcudart", *(["-lcublas"] if uses_cublas else []), *nccl, "-lstdc++"])
+    private = " ".join(
+        ["-lcudart", *(["-lcublas", "-lcublasLt"] if uses_cublas else []), *nccl, "-lstdc++"]
+    )
     needed = "".join(f" {each}" for each in nccl)
     return f"""\
 prefix=${{pcfiledir}}/../..

@@ -121,7 +121,8 @@ def _(op: kn.AllSliceOp, printer: HostPrinter) -> None:
     _declare_group(op, printer)
     source, target = printer.declare_all((op.input, op.result))
     step = strides_in_memory(op.input)[op.cut_dim] * shape_of(op.result.type)[op.cut_dim]
-    printer.writer.line(f"auto const* part = {source} + group.place * {step}LL;")
+    place = op.taken_place_text("group.place")
+    printer.writer.line(f"auto const* part = {source} + {place} * {step}LL;")
     start = [0] * len(shape_of(op.result.type))
     pointers = {op.input: "part", op.result: target}
     print_move(printer.writer, "stream", pointers, op.result, op.input, start)

@@ -126,3 +126,10 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
     )
     for _ in range(looped):
         printer.writer.close()
+
+
+@print_host_operation.register
+def _(op: kn.MatmulAddOp, printer: HostPrinter) -> None:
+    a, b, c, d = printer.declare_all((op.lhs, op.rhs, op.addend, op.result))
+    (m, n), k = shape_of(op.result.type), shape_of(op.lhs.type)[1]
+    printer.writer.line(f"kn::gemm_add(stream, {d},{a},{b},{c}, {m},{n},{k});")

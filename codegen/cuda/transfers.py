@@ -65,7 +65,10 @@ def _(op: sched.LocalTileOp, printer: KernelPrinter) -> None:
             f"offsets have 32 bits, at most {MAX_TILE_ELEMENTS}: choose smaller tiles"
         )
     name, source = printer.names.of(op.result), printer.names.of(op.source)
-    start = source
+    # What threads load in vectors is aligned in the tensor; so is the tensor.
+    loads = [use.operation for use in op.result.uses if isinstance(use.operation, sched.LoadOp)]
+    promised = max((load.aligned_to for load in loads), default=0)
+    start = f"mugraph::aligned<{promised}>({source})" if promised else source
     for axis, stride in zip("xyz", op.block_strides(), strict=True):
         if stride:
             start = offset_by(start, wide_index(f"blockIdx.{axis}", op.source), stride)

@@ -38,7 +38,7 @@ def exchange(op: kn.CollectiveOp, value: Any, group: Group) -> Any:
         )
         return part
     if joined is None:
-        return value.chunk(count, cut)[place].contiguous()
+        return value.chunk(count, cut)[op.taken_place(place)].contiguous()
     if cut is None:
         received = value.new_empty((count, *value.shape))
         _named("all_gather_single", "all_gather_into_tensor")(

@@ -42,6 +42,7 @@ from mugraph.passes.program.partition.segments import (
     View,
     first_alike,
     is_far,
+    peer_of,
 )
 from mugraph.passes.program.partition.turns import turns_of
 
@@ -176,7 +177,8 @@ class MeshKernel:
         call = _Call(values, dict(zip(self._returned, places, strict=False)))
         for number in self._order:
             step = self._steps[number]
-            for value in takes(step):
+            # What takes a range waits for the copy that it is of, not the range itself.
+            for value in takes(step) if not isinstance(step, View) else ():
                 self._arrive(value, call)
             self._do(number, step, call)
         for value in [*call.under_way]:
@@ -197,7 +199,8 @@ class MeshKernel:
                 values |= self._run(number, step, call)
             case Exchange():
                 held = self._memory.exchange(step, values[step.value], number)
-                values |= {op.result: held[op.kept_place] for op in step.peers}
+                place = self._groups[step.axes].place
+                values |= {op.result: held[op.taken_place(place)] for op in step.peers}
             case Delivery():
                 pieces = [values.get(piece) for piece in step.op.pieces]
                 values[step.value] = self._memory.deliver(step, pieces, number)
@@ -207,13 +210,17 @@ class MeshKernel:
                 box = zip(extents_of(op.start), shape_of(op.result.type), strict=True)
                 part = values[op.input][tuple(slice(at, at + extent) for at, extent in box)]
                 values[op.result] = laid_out(part, op.result.type)
+                if op.input in call.under_way:
+                    call.under_way[op.result] = call.under_way[op.input]
                 self._memory.send(op.result, values[op.result])
-            case Fetch(op, part):
+            case Fetch(op):
                 target = self._joined_place(op.result, call)
-                own = part.place == self._groups[part.axes].place
-                peer = op.input.owner
+                peer = peer_of(op.input)
+                assert peer is not None
+                place = self._groups[peer.grid_axes].place
+                own = peer.taken_place(place) == place
                 # This device's is there before it is laid out.
-                source = values[peer.input if own and isinstance(peer, kn.PeerOp) else op.input]
+                source = values[peer.input if own and peer is op.input.owner else op.input]
                 if target is None and own:
                     values[op.result] = source
                 else:

@@ -36,6 +36,7 @@ from mugraph.dialects.kn.gather import GatherOp, count_of_rows
 from mugraph.dialects.kn.groups import GroupTilesOp, SortGroupsOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
+from mugraph.dialects.kn.matmul_add import MatmulAddOp
 from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
 from mugraph.dialects.kn.phases import (
     Phase,
@@ -85,6 +86,7 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
     BroadcastOp,
     RowWindowsOp,
     RecurrenceOp,
+    MatmulAddOp,
 )
 """Operators that are made of others."""
 
@@ -159,6 +161,7 @@ __all__ = [
     "LayerNormOp",
     "LogSumExpOp",
     "MaskOp",
+    "MatmulAddOp",
     "MatmulOp",
     "MeanOp",
     "MovesElements",

@@ -37,8 +37,8 @@ class CollectiveOp(KernelOp):
     """An operator on the tensors that the devices of a group hold.
 
     A device takes of each member's tensor the part of its own place along :attr:`cut_dim`, or all
-    of it; then it combines what it took, or joins it along :attr:`joined_dim`, or keeps what was
-    that of :attr:`kept_place`.
+    of it; then it combines what it took, or joins it along :attr:`joined_dim`, or keeps one: the
+    part, or the tensor, of :meth:`taken_place`.
     """
 
     input = operand_def(TensorType)
@@ -60,9 +60,21 @@ class CollectiveOp(KernelOp):
         return None
 
     @property
-    def kept_place(self) -> int | None:
-        """The member whose tensor is kept where none are combined or joined; ``None``: its own."""
-        return None
+    def places_further(self) -> int:
+        """How many places further the member is whose part is taken, or tensor kept; 0: its own."""
+        return 0
+
+    def taken_place(self, place: int) -> int:
+        """The member whose part the device at a place takes, or whose tensor it keeps.
+
+        Where it cuts no dimension, and combines and joins nothing, it keeps one member's tensor.
+        """
+        return (place + self.places_further) % self.devices
+
+    def taken_place_text(self, place: str) -> str:
+        """The same in C++, from what this device's place is there."""
+        shift = self.places_further
+        return f"(({place} + {shift}) % {self.devices})" if shift else place
 
     @property
     def mesh(self) -> Mesh:
@@ -152,6 +164,14 @@ def bytes_sent(type_: Attribute, devices: int, *, cuts: bool, joins: bool, combi
 
 def _numbers(axes: Sequence[int] | None) -> DenseArrayBase | None:
     return None if axes is None else integer_array(axes)
+
+
+def _shift(places: int) -> IntegerAttr | None:
+    return IntegerAttr(places, i64) if places else None
+
+
+def _shift_of(attribute: IntegerAttr | None) -> int:
+    return 0 if attribute is None else attribute.value.data
 
 
 class CombiningOp(CollectiveOp):
@@ -383,10 +403,35 @@ class AllToAllOp(CollectiveOp):
 class AllSliceOp(AlongDimensionOp):
     """The part of its place of a tensor that all devices of a group hold: nothing is sent.
 
+    With a ``shift`` it is the part of the member so many places further; the first one comes behind
+    the last one.
     ``%y = kn.all_slice %x axes [0] dim 1 : tensor<8x64xf16> -> tensor<8x16xf16>``.
     """
 
     name = "kn.all_slice"
+
+    shift = opt_prop_def(IntegerAttr.constr(type=i64))
+
+    assembly_format = (
+        "$input `axes` $axes `dim` $dim (`shift` $shift^)? (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        operand: SSAValue,
+        axes: Sequence[int],
+        dim: int,
+        result_type: Attribute,
+        shift: int = 0,
+    ) -> None:
+        super().__init__(operand, axes, dim, result_type)
+        self.shift = _shift(shift)
+
+    @property
+    def places_further(self) -> int:
+        """As written."""
+        return _shift_of(self.shift)
 
     @property
     def cut_dim(self) -> int:
@@ -399,36 +444,55 @@ class PeerOp(CollectiveOp):
     """The tensor that the member at a place of the group holds, on each device of the group.
 
     Devices of one host read it where it is, in that member's memory: nothing is sent before an
-    operator loads it, and each load is one over the link between the devices.
+    operator loads it, and each load is one over the link between the devices.  With a ``shift`` in
+    place of a ``place`` it is the member so many places further than the device itself; the first
+    one comes behind the last one.
     ``%y = kn.peer %x axes [0] place 1 : tensor<8x16xf16> -> tensor<8x16xf16>``.
     """
 
     name = "kn.peer"
 
-    place = prop_def(IntegerAttr.constr(type=i64))
+    place = opt_prop_def(IntegerAttr.constr(type=i64))
+    shift = opt_prop_def(IntegerAttr.constr(type=i64))
 
     assembly_format = (
-        "$input `axes` $axes `place` $place (`workspace` $workspace^)? attr-dict "
-        "`:` type($input) `->` type($result)"
+        "$input `axes` $axes (`place` $place^)? (`shift` $shift^)? (`workspace` $workspace^)? "
+        "attr-dict `:` type($input) `->` type($result)"
     )
 
     def __init__(
         self,
         operand: SSAValue,
         axes: Sequence[int],
-        place: int,
+        place: int | None,
         result_type: Attribute | None = None,
+        *,
+        shift: int = 0,
     ) -> None:
         super().__init__(
             operands=[operand],
             result_types=[result_type or operand.type],
-            properties={"axes": _numbers(axes), "place": IntegerAttr(place, i64)},
+            properties={
+                "axes": _numbers(axes),
+                "place": None if place is None else IntegerAttr(place, i64),
+                "shift": _shift(shift),
+            },
         )
 
     @property
-    def kept_place(self) -> int:
+    def places_further(self) -> int:
         """As written."""
-        return self.place.value.data
+        return _shift_of(self.shift)
+
+    def taken_place(self, place: int) -> int:
+        """As written, or so many places further than the device."""
+        return super().taken_place(place) if self.place is None else self.place.value.data
+
+    def taken_place_text(self, place: str) -> str:
+        """The same in C++."""
+        if self.place is not None:
+            return str(self.place.value.data)
+        return super().taken_place_text(place)
 
     def bytes_sent(self) -> int:
         """What the member sends where each device loads its tensor once, shared out over all."""
@@ -438,8 +502,13 @@ class PeerOp(CollectiveOp):
     def verify_(self) -> None:
         """As any collective; the group has a member at the place."""
         super().verify_()
-        if not 0 <= self.kept_place < self.devices:
+        if (self.place is None) == (self.shift is None):
             raise VerifyException(
-                f"{op_label(self)} reads of place {self.kept_place}, but a group along axes "
+                f"{op_label(self)} reads of one member: write its 'place', or by how many places "
+                "it is further than the device itself, 'shift'"
+            )
+        if not 0 <= self.taken_place(0) < self.devices:
+            raise VerifyException(
+                f"{op_label(self)} reads of place {self.taken_place(0)}, but a group along axes "
                 f"{list(self.grid_axes)} has places 0 to {self.devices - 1}"
             )

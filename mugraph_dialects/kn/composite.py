@@ -78,6 +78,8 @@ class CompositeOp(KernelOp):
 
     HAS_KERNEL: ClassVar[bool] = False
     """Whether there is a kernel for it, so that it need not be taken apart."""
+    BY_LIBRARY: ClassVar[bool] = False
+    """Whether a library computes it, so that it is never taken apart to be compiled."""
 
     @abstractmethod
     def expand(self, parts: Expansion) -> SSAValue:

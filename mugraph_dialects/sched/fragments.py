@@ -73,6 +73,9 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 
+ALIGNMENTS = (2, 4, 8, 16)
+"""Bytes of the vectors that a thread can load."""
+
 
 def _fragment(value: SSAValue) -> TileType:
     assert isinstance(value.type, TileType)  # the operand's definition says so
@@ -97,6 +100,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     matrices, or as many rows of numbers of columns.
 
     ``ahead 1`` loads the tile of the next iteration, in a loop whose body does several.
+    ``aligned 16``: what each thread loads of a tile in device memory starts at a multiple of so
+    many bytes, so that the loads of the next iterations' neighbours can be one with it.
     """
 
     name = "sched.load"
@@ -106,9 +111,10 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     epilogue = opt_prop_def(EpilogueAttr)
     ldmatrix = opt_prop_def(BoolAttr)
     ahead = opt_prop_def(IntegerAttr.constr(type=i64))
+    aligned = opt_prop_def(IntegerAttr.constr(type=i64))
 
     assembly_format = (
-        "$source `to` $destination (`ahead` $ahead^)? "
+        "$source `to` $destination (`ahead` $ahead^)? (`aligned` $aligned^)? "
         "custom<ThenEpilogue>($epilogue) (`ldmatrix` $ldmatrix^)? "
         "attr-dict `:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
@@ -133,6 +139,8 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
 
     ahead_of = number_or("ahead", 0)
     """How many iterations ahead of the current one the tile is."""
+    aligned_to = number_or("aligned", 0)
+    """The bytes of which what a thread loads starts at a multiple, 0 where nothing is said."""
 
     @property
     def loads_operand(self) -> bool:
@@ -222,12 +230,23 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         loop = enclosing_loop(self)
         if not 0 <= self.ahead_of < (1 if loop is None else loop.step_of):
             raise OperatorError(f"ahead {self.ahead_of} names no iteration that the body does")
+        if self.aligned is not None:
+            self._verify_alignment()
         if self.loads_operand:
             self._verify_operand()
         elif self.loads_columns:
             self._verify_columns()
         else:
             self._verify_values()
+
+    def _verify_alignment(self) -> None:
+        if not isinstance(self.source.type, GlobalType):
+            raise OperatorError("'aligned' is said of tiles in device memory alone; leave it out")
+        if self.aligned_to not in ALIGNMENTS:
+            raise OperatorError(
+                f"aligned {self.aligned_to} is no size of a vector; write one of "
+                f"{', '.join(map(str, ALIGNMENTS))}"
+            )
 
     def _verify_operand(self) -> None:
         destination = _fragment(self.destination)

@@ -274,6 +274,8 @@ class Product(NamedTuple):
     bytes_with_sums: int = 0
     """Of what it multiplies and of its sums in shared memory, where it is the result of functions
     that is added up: registers have no room for many of these; 0 for other products."""
+    row_tiles: int = 1
+    """Instructions along its rows that the warp of some columns computes, one after another."""
 
     @property
     def macs(self) -> int:
@@ -282,7 +284,8 @@ class Product(NamedTuple):
 
     def parts(self, warps: int) -> int:
         """Into how many parts along its depth so many single warps divide it."""
-        return max(warps // max(self.instructions // max(self.chain, 1), 1), 1)
+        shared = self.instructions // max(self.chain * self.row_tiles, 1)
+        return max(warps // max(shared, 1), 1)
 
     def is_wide(self, groups: int) -> bool:
         """Whether one of so many warp groups converts more than it has registers for at once."""

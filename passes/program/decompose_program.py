@@ -23,7 +23,7 @@ def decompose_program(function: FuncOp, *, kernels: bool = False, views: bool = 
     for op in pending:
         if not isinstance(op, kn.CompositeOp) or (isinstance(op, kn.RegroupOp) and not views):
             continue
-        if kernels or not op.HAS_KERNEL:
+        if not op.BY_LIBRARY and (kernels or not op.HAS_KERNEL):
             # A part may be made of parts itself.
             pending += op.replace()
     function.update_function_type()

@@ -125,6 +125,7 @@ class Expansion:
             return value
         shape = list(shape_of(op.input.type))
         shape[dim] //= op.devices
+        place = op.taken_place(place)
         start = tuple(place * shape[dim] if d == dim else 0 for d in range(len(shape)))
         type_ = TensorType(element_type_of(op.input.type), shape)
         (piece,) = self.once(
@@ -139,7 +140,7 @@ class Expansion:
         if combination is not None:
             return self.combined(pieces, combination, op)
         if dim is None:
-            return pieces[place if op.kept_place is None else op.kept_place]
+            return pieces[place if op.cut_dim is not None else op.taken_place(place)]
         (joined,) = self.once(
             ("joined", dim, tuple(pieces)), lambda: kn.ConcatOp(pieces, dim, type_), op
         )

@@ -9,12 +9,12 @@ behind every instruction.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
@@ -22,9 +22,15 @@ from mugraph.dialects.sched.channel import RunsAtIteration, channel_of
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import (
+    element_bytes_of,
+    resolved_layout_of,
+    shape_of,
+    strides_of,
+)
 from mugraph.passes.costs.kept_sums import register_limit
 from mugraph.passes.schedule.analysis.registers import registers_needed
+from mugraph.passes.schedule.bulk_stores import alignments_of
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -37,6 +43,11 @@ LEAST_ROUNDS = 16
 """How often a block runs a body, at least: the first time it waits for its instructions.
 
 128 x 8192 x 8192 took 38 us with eight of a block's 32 iterations in a body, and 29 with one."""
+LOADED_TOGETHER = (4, 2, 1)
+"""For how many iterations numbers of device memory may be loaded together, the best first.
+
+A load by a warp of one number for each of eight rows reads eight lines of the cache, of four
+numbers as many."""
 LEAST_STAGES = 4
 """Of a ring: two products are in flight, and as many tiles on their way.  With three stages of 256
 along k two iterations took 969 us, and one 934."""
@@ -46,30 +57,38 @@ along k two iterations took 969 us, and one 934."""
 class PromotedLoop:
     """A role's loop of one product, which takes the place of what its registers held.
 
-    ``issue`` is what runs up to the product, itself included, and ``finish`` what runs behind it;
-    ``at_once`` how many iterations a body can do.
+    ``loads`` bring numbers of device memory to registers, ``issue`` is the product and its wait for
+    tiles, and ``finish`` what uses its sums; ``at_once`` how many iterations a body can do, and
+    ``neighbours`` for how many of them the numbers lie side by side.
     """
 
     role: sched.RoleOp
     loop: sched.ForloopOp
+    loads: tuple[Operation, ...]
     issue: tuple[Operation, ...]
     finish: tuple[Operation, ...]
     at_once: int
+    neighbours: int
 
 
-def find_promoted_loops(kernel: sched.KernelOp) -> Iterator[PromotedLoop]:
+def find_promoted_loops(
+    kernel: sched.KernelOp, alignments: Sequence[int]
+) -> Iterator[PromotedLoop]:
     """The loops whose next product can be issued before the results of one are used.
 
-    Operators name tiles by their registers.
+    Operators name tiles by their registers.  ``alignments`` are those of the kernel's tensors, in
+    bytes.
     """
     for role in roles_of(kernel):
         phases = loop_and_epilogue(role.body.block)
-        found = None if phases is None else _promoted(role, phases[0])
+        found = None if phases is None else _promoted(role, phases[0], alignments)
         if found is not None:
             yield found
 
 
-def _promoted(role: sched.RoleOp, loop: sched.ForloopOp) -> PromotedLoop | None:
+def _promoted(
+    role: sched.RoleOp, loop: sched.ForloopOp, alignments: Sequence[int]
+) -> PromotedLoop | None:
     body = list(loop.body.block.ops)
     products = [op for op in body if isinstance(op, sched.WarpgroupMmaOp)]
     if len(products) != 1 or loop.is_peeled or loop.step_of > 1:
@@ -79,12 +98,17 @@ def _promoted(role: sched.RoleOp, loop: sched.ForloopOp) -> PromotedLoop | None:
     if not is_alone or not all(map(_can_move_on, body)):
         return None
     place = body.index(product) + 1
-    issue, finish = tuple(body[:place]), tuple(body[place:])
+    start, finish = tuple(body[:place]), tuple(body[place:])
     made = {op.result for op in body if isinstance(op, sched.EmptyOp)}
-    if not _written_by(issue) <= made or not _written_by(finish) - made:
+    if not _written_by(start) <= made or not _written_by(finish) - made:
         return None
-    if any(isinstance(op, sched.ReleaseOp) for op in issue):
+    if any(isinstance(op, sched.ReleaseOp) for op in start):
         return None
+    loads = _with_tiles(start, [op for op in start if _loads_numbers(op)])
+    # What is computed of the numbers, such as their products, is not needed before the sums are.
+    computed = _with_tiles(start, [op for op in start if isinstance(op, sched.MapOp)])
+    issue = tuple(op for op in start if op not in loads and op not in computed)
+    finish = (*computed, *finish)
     rings = [channel_of(op, op.channel) for op in issue if isinstance(op, sched.ConsumeOp)]
     if min((ring.stage_count for ring in rings), default=0) < LEAST_STAGES:
         return None
@@ -94,7 +118,37 @@ def _promoted(role: sched.RoleOp, loop: sched.ForloopOp) -> PromotedLoop | None:
     depth = shape_of(product.lhs.type)[-1]
     most = min(rounds // LEAST_ROUNDS, MOST_DEPTH // depth)
     at_once = max((n for n in range(1, most + 1) if loop.iterations % n == 0), default=1)
-    return PromotedLoop(role, loop, issue, finish, at_once) if at_once > 1 else None
+    if at_once == 1:
+        return None
+    aligned = (_neighbours(op, alignments) for op in loads if isinstance(op, sched.LoadOp))
+    neighbours = math.gcd(at_once, min(aligned, default=1))
+    return PromotedLoop(role, loop, loads, issue, finish, at_once, neighbours)
+
+
+def _loads_numbers(op: Operation) -> bool:
+    """Whether an operator loads what lies in device memory, which waits for no tile of a ring."""
+    return isinstance(op, sched.LoadOp) and isinstance(op.source.type, sched.GlobalType)
+
+
+def _neighbours(op: sched.LoadOp, alignments: Sequence[int]) -> int:
+    """For how many iterations what a thread loads lies side by side, in an aligned vector."""
+    tile = op.source.owner
+    if not isinstance(tile, sched.LocalTileOp) or not isinstance(tile.source, BlockArgument):
+        return 1
+    if not tile.is_plain or tile.iteration_stride() != 1 or any(tile.bounds()):
+        return 1
+    shape, strides = shape_of(tile.result.type), strides_of(resolved_layout_of(tile.result))
+    rows = (step for extent, step in zip(shape, strides, strict=True) if extent > 1)
+    size, start = element_bytes_of(tile.result.type), alignments[tile.source.index]
+    return math.gcd(start, *(size * step for step in (*tile.block_strides(), *rows))) // size
+
+
+def _with_tiles(ops: tuple[Operation, ...], chosen: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Some of the operators, and those that make the registers that they write."""
+    written = _written_by(chosen)
+    return tuple(
+        op for op in ops if op in chosen or (isinstance(op, sched.EmptyOp) and op.result in written)
+    )
 
 
 def _can_move_on(op: Operation) -> bool:
@@ -104,28 +158,50 @@ def _can_move_on(op: Operation) -> bool:
     return isinstance(op, sched.EmptyOp | sched.LoadOp | sched.MapOp)
 
 
-def _written_by(ops: tuple[Operation, ...]) -> set[SSAValue]:
+def _written_by(ops: Iterable[Operation]) -> set[SSAValue]:
     written = (op.destinations() for op in ops if isinstance(op, sched.WritesTiles))
     return {tile for tiles in written for tile in tiles}
 
 
-def unroll(found: PromotedLoop) -> None:
-    """Rewrite: the body does several iterations, each product issued before the last is used."""
+def unroll(found: PromotedLoop, together: int) -> None:
+    """Rewrite: the body does several iterations, each product issued before the last is used.
+
+    Numbers of device memory are loaded for so many iterations ``together``: those of one before its
+    product is issued, those of several once the ones before are used, whose registers they take.
+    """
     body = found.loop.body.block
-    finish: list[Operation] = []
     # Two products are in flight: the registers of one are those of the next but one.
-    tiles: list[dict[SSAValue, SSAValue]] = [{}, {}]
+    products: list[dict[SSAValue, SSAValue]] = [{}, {}]
+    numbers: list[dict[SSAValue, SSAValue]] = [{} for _ in range(max(together, 2))]
+    finish: list[Operation] = []
     for number in range(found.at_once):
-        values = tiles[number % 2]
+        values, held = products[number % 2], numbers[number % len(numbers)]
+        if together == 1:
+            body.add_ops(_of_iteration(found.loads, number, held))
         body.add_ops(_of_iteration(found.issue, number, values))
         if number:
             body.add_ops([sched.WarpgroupWaitOp(1), *finish])
+        if together > 1 and number % together == 0:
+            body.add_ops(_loads_from(found, number, numbers))
+        values |= held
         finish = _of_iteration(found.finish, number, values)
     body.add_ops([sched.WarpgroupWaitOp(0), *finish])
-    for op in reversed((*found.issue, *found.finish)):
+    for op in reversed((*found.loads, *found.issue, *found.finish)):
         op.detach()
         op.erase()
     found.loop.step = IntegerAttr(found.at_once, i64)
+
+
+def _loads_from(
+    found: PromotedLoop, number: int, numbers: Sequence[dict[SSAValue, SSAValue]]
+) -> Iterator[Operation]:
+    """The loads for as many iterations as there are tiles for numbers, from one on."""
+    for beside, held in enumerate(numbers):
+        for op in _of_iteration(found.loads, number + beside, held):
+            if isinstance(op, sched.LoadOp) and beside == 0:
+                size = element_bytes_of(op.source.type) * len(numbers)
+                op.aligned = IntegerAttr(size, i64)
+            yield op
 
 
 def _of_iteration(
@@ -146,23 +222,42 @@ def _of_iteration(
     return copies
 
 
-def unroll_products(kernel: sched.KernelOp, target: Target) -> None:
-    """Rewrites a kernel's loops, where registers suffice for the sums of two products."""
+def unroll_products(kernel: sched.KernelOp, alignments: Sequence[int], target: Target) -> None:
+    """Rewrites a kernel's loops, where registers suffice for the sums of two products.
+
+    ``alignments`` are those of the kernel's tensors, in bytes.
+    """
     if not sched.warpgroup_products(kernel):
         return
-    trial = kernel.clone()
-    with tiles_by_registers(trial):
-        found = tuple(find_promoted_loops(trial))
-        for each in found:
-            unroll(each)
-    if not found:
-        return
-    start = register_limit(kernel.threads, target.registers_per_multiprocessor)
-    if registers_needed(trial) > min(each.role.registers_or(start) for each in found):
+    together = _loaded_together(kernel, alignments, target)
+    if together is None:
         return
     with tiles_by_registers(kernel):
-        for each in tuple(find_promoted_loops(kernel)):
-            unroll(each)
+        for each in tuple(find_promoted_loops(kernel, alignments)):
+            unroll(each, together)
+
+
+def _loaded_together(
+    kernel: sched.KernelOp, alignments: Sequence[int], target: Target
+) -> int | None:
+    """For how many iterations at once registers suffice for the numbers that scale products.
+
+    ``None`` where they do not suffice for the sums of two products, or no loop has any.
+    """
+    start = register_limit(kernel.threads, target.registers_per_multiprocessor)
+    for together in LOADED_TOGETHER:
+        trial = kernel.clone()
+        with tiles_by_registers(trial):
+            found = tuple(find_promoted_loops(trial, alignments))
+            if any(each.neighbours % together for each in found):
+                continue
+            for each in found:
+                unroll(each, together)
+        if not found:
+            return None
+        if registers_needed(trial) <= min(each.role.registers_or(start) for each in found):
+            return together
+    return None
 
 
 @dataclass(frozen=True)
@@ -170,9 +265,11 @@ class UnrollProductsPass(ModulePass):
     """Issues the product of the next iteration before the sums of one are scaled or added up.
 
     A role's loop has one product of warp groups, which is ``fresh`` and waited for, and threads
-    compute with its sums.  Its body then does up to eight iterations (``step``): each product is
-    ``async``, and what uses its sums stands behind the next one.  The last one of a body is waited
-    for in it.
+    compute with its sums.  Its body then does several iterations (``step``), of up to 2048 elements
+    along k: each product is ``async``, and what uses its sums stands behind the next one.  The last
+    one of a body is waited for in it.  Numbers of device memory that scale products are loaded for
+    four or two iterations together where they lie side by side (``sched.load ... aligned 16``), and
+    are one vector of each row.
 
     A block runs it sixteen times at least.
 
@@ -188,6 +285,8 @@ class UnrollProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every kernel of the module."""
         target = target_named(self.arch)
+        launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp) and is_lowered(kernel):
-                unroll_products(kernel, target)
+                mine = [launch for launch in launches if launch.resolve() is kernel]
+                unroll_products(kernel, alignments_of(kernel, mine), target)

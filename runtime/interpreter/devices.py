@@ -75,6 +75,7 @@ def _piece(op: kn.CollectiveOp, array: Array, place: int) -> Array:
         return array
     extents = list(array.shape)
     extents[dim] //= op.devices
+    place = op.taken_place(place)
     return part_of(array, [place * extents[dim] * (d == dim) for d in range(array.ndim)], extents)
 
 
@@ -86,7 +87,7 @@ def _together(
     if combination is not None:
         return _combined(pieces, combination, op.result.type, arithmetic)
     if dim is None:
-        return pieces[place if op.kept_place is None else op.kept_place]
+        return pieces[place if op.cut_dim is not None else op.taken_place(place)]
     result = arithmetic.empty(op.result.type)
     extents = pieces[0].shape
     for number, piece in enumerate(pieces):

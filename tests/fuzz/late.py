@@ -23,8 +23,8 @@ from mugraph.passes.program.partition.orders import (
     Count,
     Event,
     Raise,
-    events_of,
     faults_of,
+    streams_of,
 )
 from mugraph.passes.program.partition.segments import Step, segments_of
 from mugraph.passes.program.use_peers import use_peers
@@ -47,9 +47,8 @@ class Late(NamedTuple):
 
     @property
     def events(self) -> Events:
-        """Of each device, in a call."""
-        mesh = self.program.mesh
-        return [events_of(self.steps, self.returned, mesh, device) for device in mesh.devices]
+        """Of the functions of each device, in a call, and then of the copies of each."""
+        return streams_of(self.steps, self.returned, self.program.mesh)
 
     @property
     def is_of_loads(self) -> bool:
@@ -132,13 +131,16 @@ def mutants(events: Events) -> Iterator[tuple[str, Events]]:
         Raise: ("left out", "twice", "elsewhere", "another's"),
         Count: ("left out", "twice"),
     }
-    for number, event in enumerate(events[0]):
+    count = len(events) // 2
+    streams = [(first, number) for first in (0, count) for number in range(len(events[first]))]
+    for first, number in streams:
+        event = events[first][number]
         for kind in kinds.get(type(event), ()):
-            for devices in ([0], list(range(len(events)))):
+            for devices in ([0], list(range(count))):
                 changed = [list(own) for own in events]
                 for device in devices:
-                    own = changed[device]
-                    own[number : number + 1] = _changed(own[number], kind, device, len(events))
+                    own = changed[first + device]
+                    own[number : number + 1] = _changed(own[number], kind, device, count)
                 yield f"{type(event).__name__} {number} of {devices}: {kind}", changed
 
 

@@ -19,7 +19,7 @@ from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sharding import DeviceProgram, Sharding
 from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.program.partition.delivered import is_delivered
-from mugraph.passes.program.partition.orders import Await, Devices, Event, Read, Run, Write
+from mugraph.passes.program.partition.orders import Await, Devices, Event, Hear, Read, Run, Write
 from mugraph.passes.program.partition.segments import (
     Delivery,
     Exchange,
@@ -36,8 +36,9 @@ from mugraph.runtime.interpreter.run import run_function
 
 
 class Version(NamedTuple):
-    """A tensor as its owner laid it out, as which of its events."""
+    """A tensor as a stream laid it out, as which of its events."""
 
+    stream: int
     at: int
     array: Array
 
@@ -49,7 +50,7 @@ class LateDevices:
     program: DeviceProgram
     steps: Sequence[Step]
     events: Sequence[Sequence[Event]]
-    """Of one call of each device."""
+    """Of one call: of the functions of each device, and then of the copies of each."""
     random: np.random.Generator
     returned: Sequence[SSAValue]
     versions: dict[tuple[int, int, int], list[Version]] = field(
@@ -64,37 +65,46 @@ class LateDevices:
         Raises ``ExecutionError`` where devices wait for one another for ever.
         """
         order = Devices(self.events)
-        results: list[list[list[Array]]] = [[] for _ in self.events]
+        devices = self.program.mesh.devices
+        results: list[list[list[Array]]] = [[] for _ in devices]
         places = [0] * len(self.events)
-        self.values = [self._arguments(device, calls[0]) for device in range(len(self.events))]
-        left = {device for device, own in enumerate(self.events) if own}
-        for device in set(range(len(self.events))) - left:
+        self.values = [self._arguments(device, calls[0]) for device in devices]
+        left = {stream for stream, own in enumerate(self.events) if own}
+        for device in set(devices) - left:
             # It returns what it was given.
             given = [self._arguments(device, call) for call in calls]
             results[device] = [[values[v] for v in self.returned] for values in given]
         while left:
-            waiting = [device for device in sorted(left) if self._can_go(order, device, places)]
+            waiting = [stream for stream in sorted(left) if self._can_go(order, stream, places)]
             if not waiting:
-                raise ExecutionError(f"devices {sorted(left)} wait for one another for ever")
-            device = int(self.random.choice(waiting))
-            call, number = divmod(places[device], len(self.events[device]))
-            event = self.events[device][number]
-            self._do(order, device, event)
-            order.step(device, event, call)
-            places[device] += 1
-            if number + 1 == len(self.events[device]):
+                stuck = sorted({order.device_of(stream) for stream in left})
+                raise ExecutionError(f"devices {stuck} wait for one another for ever")
+            stream = int(self.random.choice(waiting))
+            call, number = divmod(places[stream], len(self.events[stream]))
+            event, device = self.events[stream][number], order.device_of(stream)
+            self._do(order, stream, event)
+            order.step(stream, event, call)
+            places[stream] += 1
+            if number + 1 < len(self.events[stream]):
+                continue
+            if call + 1 == len(calls):
+                left.discard(stream)
+            if stream == device:
                 results[device].append([self.values[device][v].copy() for v in self.returned])
-                if call + 1 == len(calls):
-                    left.discard(device)
-                else:
+                if call + 1 < len(calls):
                     self.values[device] = self._arguments(device, calls[call + 1])
         return [list(of_devices) for of_devices in zip(*results, strict=True)]
 
-    def _can_go(self, order: Devices, device: int, places: Sequence[int]) -> bool:
-        event = self.events[device][places[device] % len(self.events[device])]
-        if not isinstance(event, Await):
-            return True
-        return order.awaited(device, event.axes, event.member) is not None
+    def _can_go(self, order: Devices, stream: int, places: Sequence[int]) -> bool:
+        call, number = divmod(places[stream], len(self.events[stream]))
+        device = order.device_of(stream)
+        match self.events[stream][number]:
+            case Await(axes, member):
+                return order.awaited(device, axes, member) is not None
+            case Hear(step):
+                return (device, step, call) in order.told
+            case _:
+                return True
 
     def _arguments(self, device: int, wholes: Sequence[Array]) -> dict[SSAValue, Array]:
         function, mesh = self.program.function, self.program.mesh
@@ -110,7 +120,8 @@ class LateDevices:
             )
         }
 
-    def _do(self, order: Devices, device: int, event: Event) -> None:
+    def _do(self, order: Devices, stream: int, event: Event) -> None:
+        device = order.device_of(stream)
         values = self.values[device]
         match event:
             case Run(number):
@@ -121,17 +132,17 @@ class LateDevices:
                 if isinstance(exchange, Delivery):
                     group = self._group(exchange, device)
                     value = exchange.op.pieces[group.index(owner)]
-                version = Version(order.clocks[device][device] + 1, values[value].copy())
+                version = Version(stream, order.clocks[stream][stream] + 1, values[value].copy())
                 self.versions.setdefault((owner, tensor, device), []).append(version)
             case Read(tensor, owner, writer):
                 exchange = self._exchange(tensor)
-                array = self._seen(order, device, event)
+                array = self._seen(order, stream, event)
                 group = self._group(exchange, device)
                 if isinstance(exchange, Delivery):
                     self._get(device, exchange, group.index(writer), array)
                     return
                 for op in exchange.peers:
-                    if group[op.kept_place] == owner:
+                    if group[op.taken_place(group.index(device))] == owner:
                         self._hold(device, op.result, array)
             case _:
                 pass
@@ -142,14 +153,14 @@ class LateDevices:
     def _group(self, exchange: Exchange | Delivery, device: int) -> tuple[int, ...]:
         return next(g for g in self.program.mesh.groups(exchange.axes) if device in g)
 
-    def _seen(self, order: Devices, device: int, read: Read) -> Array:
+    def _seen(self, order: Devices, stream: int, read: Read) -> Array:
         """A state of a tensor that a read may give."""
         tensor, owner, writer = read
         versions = self.versions.get((owner, tensor, writer), [])
-        if writer == device:
+        if writer == order.device_of(stream):
             return versions[-1].array
-        known = order.clocks[device][writer]
-        must = [number for number, version in enumerate(versions) if version.at <= known]
+        known = order.clocks[stream]
+        must = [n for n, version in enumerate(versions) if version.at <= known[version.stream]]
         exchange = self._exchange(tensor)
         value = exchange.op.pieces[0] if isinstance(exchange, Delivery) else exchange.value
         may = [] if must else [np.full(shape_of(value.type), np.nan)]
@@ -174,7 +185,7 @@ class LateDevices:
                 self._hold(device, op.result, self._range(op, array))
 
     def _part(self, op: kn.AllSliceOp, device: int, array: Array) -> Array:
-        place = op.mesh.place(device, op.grid_axes)
+        place = op.taken_place(op.mesh.place(device, op.grid_axes))
         extents = shape_of(op.result.type)
         start = [place * e * (d == op.cut_dim) for d, e in enumerate(extents)]
         return part_of(array, start, extents)
@@ -192,7 +203,11 @@ class LateDevices:
         elif isinstance(step, View):
             values[step.op.result] = self._range(step.op, values[step.op.input])
         elif isinstance(step, Fetch):
-            values[step.op.result] = values[step.op.input].copy()
+            peer = step.op.input.owner
+            assert isinstance(peer, kn.PeerOp)
+            place = peer.mesh.place(device, peer.grid_axes)
+            is_own = peer.taken_place(place) == place
+            values[step.op.result] = values[peer.input if is_own else step.op.input].copy()
         elif isinstance(step, Join):
             parts = [values[value] for value in step.op.inputs]
             values[step.op.result] = np.concatenate(parts, step.op.joined_dim)

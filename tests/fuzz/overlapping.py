@@ -93,7 +93,7 @@ func.func @f({", ".join(arguments)})
 """
 
 
-WAYS = (Way.PUSHED, None)
+WAYS = (Way.PUSHED, None, Way.ADDED)
 
 
 def check_layers(text: str, seed: int) -> tuple[Late, str]:
@@ -103,7 +103,7 @@ def check_layers(text: str, seed: int) -> tuple[Late, str]:
     Raises ``AssertionError``.
     """
     before = parse_text(make_context(), text, "layers")
-    way, members = WAYS[seed % 2], 1 + seed // 2 % 2
+    way, members = WAYS[seed % len(WAYS)], 1 + seed // len(WAYS) % 2
     one = late(before.clone(), overlap=True, way=way, members=members)
     faults = check_order(one.steps, one.returned, one.program.mesh)
     assert not faults, faults[0]

@@ -159,7 +159,7 @@ def check_peers(module: ModuleOp, whole: ModuleOp, seed: int) -> None:
     By the seed products are computed in parts that overlap with collectives, or sums and gathers
     exchanged in one of the other ways.  Raises :class:`PartitionError`.
     """
-    ways = (None, None, Way.PUSHED)
+    ways = (None, None, Way.PUSHED, Way.ADDED)
     one = late(module, overlap=seed % len(ways) > 0, way=ways[seed % len(ways)])
     # Functions hand on what they make in 16 bits, in which an exponential of a square is infinite.
     inputs = inputs_of(whole, 0.25)

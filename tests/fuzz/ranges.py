@@ -349,6 +349,13 @@ def _(op: kn.MatmulOp, operands: Sequence[Range], iterations: int) -> Range:
 
 
 @range_before_rounding.register
+def _(op: kn.MatmulAddOp, operands: Sequence[Range], iterations: int) -> Range:
+    lhs, rhs, addend = operands
+    total = product(lhs, rhs).scaled(shape_of(op.lhs.type)[-1])
+    return apply(ScalarFunction("add"), [total, addend])
+
+
+@range_before_rounding.register
 def _(op: kn.ReductionOp, operands: Sequence[Range], iterations: int) -> Range:
     return operands[0].scaled(op.groups().count)
 

@@ -111,15 +111,15 @@ def layered(layers: int, mesh: Any, *, pushed: bool) -> Case:
     return Case(name, kernel, [(4, 512), (512, 256), (256, 512)], exact)
 
 
-def in_parts(mesh: Any, members: int) -> Case:
+def in_parts(mesh: Any, members: int, way: str | None = None) -> Case:
     """Products before and behind what lies in parts of rows, and a sum that all devices need.
 
-    A kernel computes the parts of so many members.
+    A kernel computes the parts of so many members; or sums are exchanged in another way.
     """
     count = distributed.get_world_size()
     text = IN_PARTS.format(devices=count, rows=1024 // count)
     module: ModuleOp = parse_text(make_context(), text, "parts")
-    overlap = OverlapCollectivesPass(everywhere=True, members=members)
+    overlap = OverlapCollectivesPass(everywhere=True, members=members, way=way)
     overlap.apply(make_context(), module)
     assert any(part_of(op) is not None for op in module.walk())
 
@@ -127,7 +127,7 @@ def in_parts(mesh: Any, members: int) -> Case:
         return torch.nn.functional.silu(x @ w) @ u @ d
 
     shapes = [(1024, 256 * count), (256 * count, 384), (384, 320 * count), (320 * count, 512)]
-    name = f"in parts of {members}"
+    name = f"in parts of {members}" if way is None else way
     return Case(name, mugraph.compile(module, mesh=mesh), shapes, exact)
 
 
@@ -196,6 +196,7 @@ def main() -> None:
         count = distributed.get_world_size()
         for members in (each for each in range(1, count) if count % each == 0):
             check(in_parts(mesh, members), calls)
+        check(in_parts(mesh, 1, "added"), calls)
     distributed.destroy_process_group()
     print("right", flush=True)
 

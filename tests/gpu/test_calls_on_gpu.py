@@ -119,8 +119,8 @@ WRONG: dict[str, tuple[Callable[[Any, Any, Any], tuple[Any, ...]], str]] = {
     "shape": (lambda torch, x, w: (x[:, :128].contiguous(), w), "input 0 ('x') has shape 16x128"),
     "type": (lambda torch, x, w: (x, w.float()), "input 1 ('w') has elements of type f32"),
     "strides": (lambda torch, x, w: (x, w.T.contiguous().T), "input 1 ('w') has strides (1, 256)"),
-    "device": (lambda torch, x, w: (x, w.cpu()), "input 1 ('w') is on the CPU"),
-    "first device": (lambda torch, x, w: (x.cpu(), w), "input 0 ('x') is on the CPU"),
+    "device": (lambda torch, x, w: (x, w.cpu()), "input 1 ('w') is in host memory"),
+    "first device": (lambda torch, x, w: (x.cpu(), w), "input 0 ('x') is in host memory"),
     "alignment": (
         lambda torch, x, w: (torch.cat([x.flatten(), x[0]])[1:][: x.numel()].view(x.shape), w),
         "x is at",

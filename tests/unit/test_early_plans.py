@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from row_programs import softmax
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
@@ -11,6 +12,7 @@ import mugraph.build as mi
 from benchmarks.h200.pipelines import flat_passes
 from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, parse_text
@@ -159,3 +161,35 @@ def test_a_kernel_that_streams_hides_the_launch_of_the_next_if_it_is_long(
     PassPipeline(flat_passes("fuse-kernels,plan", "sm_90a")).apply(make_context(), module)
     (kernel,) = [op for op in module.walk() if isinstance(op, CustomizedOp)]
     assert kernel.decided.pdl == start
+
+
+def softmax_plans(rows: int, columns: int) -> list[Plan]:
+    """The plans of the kernels of a softmax, a program by itself."""
+    module = softmax(rows, columns)
+    PassPipeline(flat_passes("fuse-kernels,plan", "sm_90a")).apply(make_context(), module)
+    return [op.decided for op in module.walk() if isinstance(op, CustomizedOp)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "start"),
+    [
+        (256, 128, ["early"]),
+        (182, 1024, ["early"]),
+        (8, 14336, ["early"]),  # few blocks
+        (32, 8192, ["late"]),
+        (16, 17920, ["early", "late"]),
+        (4096, 8192, ["early"]),  # several launches long
+    ],
+)
+def test_a_short_kernel_of_rows_hides_the_launch_of_the_next(
+    rows: int, columns: int, start: list[str]
+) -> None:
+    """Beside a longer one, and behind the second of two, the next one is in the way."""
+    assert [plan.pdl for plan in softmax_plans(rows, columns)] == start
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(128, 32), (512, 32), (1024, 128)])
+def test_a_block_of_a_short_row_is_a_warp(columns: int, threads: int) -> None:
+    """Of two vectors a lane, at most: it meets no other warp."""
+    (plan,) = softmax_plans(256, columns)
+    assert (plan.block or (128,))[0] == threads

@@ -422,3 +422,12 @@ def test_blocks_of_a_row_have_the_columns_of_an_instruction_and_all_of_the_depth
     """A second kernel that adds up parts takes longer than tiles of few columns."""
     chosen = chosen_of_4_bits(1, 4096, depth)
     assert (chosen.partition.grid[0], chosen.split) == (256, 1)
+
+
+@pytest.mark.parametrize(("columns", "depth"), [(8192, 8192), (4096, 14336)])
+def test_each_warp_has_columns_of_a_group(columns: int, depth: int) -> None:
+    """16 rows are two instructions of one warp, which converts its columns once for both."""
+    partition = chosen_of_4_bits(16, columns, depth).partition
+    groups = depth // 128 // partition.forloop
+    parts = columns // partition.grid[0] // 16
+    assert groups * parts >= partition.block[0] // 32

@@ -7,7 +7,7 @@ from fuzz.late import Late, check_mutants, late, wrong
 from thorough import THOROUGH
 
 from mugraph.passes.program.partition.meetings import with_meetings
-from mugraph.passes.program.partition.orders import Await, check_order, events_of, faults_of
+from mugraph.passes.program.partition.orders import Await, check_order, faults_of, streams_of
 from mugraph.passes.program.partition.segments import Meeting, segments_of
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.interpreter import ExecutionError
@@ -110,4 +110,4 @@ def test_what_is_not_planned_with_meetings_is_seen_by_the_check_alone() -> None:
     assert check_order(plain, one.returned, one.program.mesh)
     planned = with_meetings(plain, one.returned)
     assert not check_order(planned, one.returned, one.program.mesh)
-    assert events_of(planned, one.returned, one.program.mesh, 0) == one.events[0]
+    assert streams_of(planned, one.returned, one.program.mesh) == one.events

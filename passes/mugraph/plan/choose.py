@@ -23,6 +23,7 @@ from mugraph.passes.costs.kernels import (
     stages_of,
     time_in_epilogues,
 )
+from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.residency import resident_blocks
 from mugraph.passes.mugraph.plan.clusters import plan_combination
 from mugraph.passes.mugraph.plan.early import (
@@ -30,6 +31,7 @@ from mugraph.passes.mugraph.plan.early import (
     has_weights,
     holds_weights,
     leaves_room,
+    lets_next_start,
     stages_beside,
     stages_in_flight,
     stages_meanwhile,
@@ -61,6 +63,13 @@ LAUNCHES_LONG = 5
 A batch norm of 64 x 2048 x 16, estimated at 4.0 us, took 4.04 on an H200 with the next kernel early
 and 3.49 with it late (``benchmarks/results/concatenations_h200.md``); a group norm of 64 x 2048 x
 16, estimated at 5.7, 4.15 and 4.26."""
+
+STREAMED, STREAMED_TURNS = 4, 64
+"""Stages of kernels that stream a matrix of weights for a row, in so many iterations or more.
+
+With logits of a row, 151,936 x 4096 in bf16 and 64 of the depth an iteration, a step of two layers
+took 425 us on an H200, 432 with three stages and 429 with six
+(``benchmarks/results/narrow_weights_h200.md``).  Shorter loops were not timed so."""
 
 
 @contextmanager
@@ -119,6 +128,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             return written  # --retile says why, where that asks for what cannot be
     shape = shape.divided(plan.split_k or 1)
     early = has_weights(graph) and leaves_room(shape, target)
+    alone = lets_next_start(graph, shape, target)
     is_whole = plan.loads is None and plan.split_k in (None, 1)
     if is_whole and holds_weights(graph, shape, target):
         every = Plan(loads="cp_async", stages=(shape.iterations,), pdl="early")
@@ -136,7 +146,10 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     if few and not meanwhile and waits_for_shorter(graph) and stages_beside(shape, target):
         beside = Plan(loads="cp_async", stages=(stages_beside(shape, target),), pdl="early")
         return plan.over(replace(beside, preferred=("stages",)))
-    return plan.over(loads_by_threads(shape, target, early=early, meanwhile=meanwhile))
+    streams = streams_weights(graph, shape, target)
+    return plan.over(
+        loads_by_threads(shape, target, early=early or alone, meanwhile=meanwhile, streams=streams)
+    )
 
 
 def time_under(graph: CustomizedOp, plan: Plan, target: Target) -> float | None:
@@ -269,15 +282,18 @@ def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
     )
 
 
-def loads_by_threads(shape: KernelShape, target: Target, *, early: bool, meanwhile: bool) -> Plan:
+def loads_by_threads(
+    shape: KernelShape, target: Target, *, early: bool, meanwhile: bool, streams: bool
+) -> Plan:
     """How far ahead all threads load, and when the next kernel may start.
 
     A producer keeps as many bytes on their way as the memory needs, so that what starts beside it
     only takes from it: its next kernel starts at its end.  Where all threads load, they are late.
     A long kernel that only brings and stores each tile once hides the next one's launch, and so
     does one that is to begin it ``early``.  ``meanwhile``: it waits for a kernel of few blocks.
+    ``streams``: it brings weights for a row.
     """
-    stages = stages_by_threads(shape, target, meanwhile=meanwhile)
+    stages = stages_by_threads(shape, target, meanwhile=meanwhile, streams=streams)
     preferred = None if stages is None else ("stages",)
     start = "early" if early or streams_long(shape, target) else "late"
     return Plan(loads="cp_async", stages=stages, pdl=start, preferred=preferred)
@@ -296,9 +312,9 @@ def streams_long(shape: KernelShape, target: Target) -> bool:
 
 
 def stages_by_threads(
-    shape: KernelShape, target: Target, *, meanwhile: bool = False
+    shape: KernelShape, target: Target, *, meanwhile: bool = False, streams: bool = False
 ) -> tuple[int, ...] | None:
-    """More stages than ``--lower-threadblock`` takes where few blocks load, or ``meanwhile``.
+    """More stages than ``--lower-threadblock`` takes where few blocks load, or for either reason.
 
     It takes as many bytes as Little's law says of all multiprocessors; requests come in bursts.
     Where threads wait for what they load, more stages leave room for fewer blocks: 1 x 50257 x 1001
@@ -318,8 +334,22 @@ def stages_by_threads(
     most = max(own, stages_in_flight(last, shape, target))
     alike = (n for n in range(own, most + 1) if len(_rounds(shape, n, target)) == len(rounds))
     wanted = max(*alike, stages_meanwhile(shape, target) if meanwhile else 1)
+    if streams and len(_rounds(shape, STREAMED, target)) == len(rounds):
+        wanted = max(wanted, STREAMED)
     taken = choose_stages(shape.loop_bytes, shape.blocks, shape.iterations, 0, target)
     return (wanted,) if wanted > taken else None
+
+
+def streams_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """Whether blocks of several rounds wait for weights that are multiplied by one row."""
+    alone = len(shape.loop.products) == 1 and not shape.loop.chained and not shape.loop.converts
+    if not alone or shape.loop.products[0].sizes[0] > 1 or not brings_weights(graph):
+        return False
+    if shape.iterations < STREAMED_TURNS:
+        return False
+    own = stages_in_flight(shape.blocks, shape, target)
+    moved = device_ns(shape.loading.tensor_bytes, target)
+    return len(_rounds(shape, own, target)) > 1 and 2 * shape.product_ns(target) < moved
 
 
 def _rounds(shape: KernelShape, stages: int, target: Target) -> list[int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation
 
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import is_constant
@@ -13,9 +14,10 @@ from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import CustomizedOp, RegroupOp
 from mugraph.dialects.tensor_types import bytes_of
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.kernels import LAUNCH_NS, stages_of
+from mugraph.passes.costs.kernels import LAUNCH_NS, estimate, stages_of
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.residency import resident_blocks
+from mugraph.passes.mugraph.retile.dimensions import product_index
 from mugraph.passes.schedule.pipeline_loads.stages import MAX_STAGES
 from mugraph.passes.targets import Target
 
@@ -27,6 +29,16 @@ LITTLE = 0.1
 """Of the bytes of a block's loop what may come after a wait with all weights of the block."""
 FEWEST_BESIDE = 3
 """Stages of a kernel that leaves half of the shared memory to the one before it."""
+SHORT_NS = 720.0
+"""What a kernel that is short takes beside its launch and the latency of memory, at most.
+
+On an H200 with the next kernel early softmaxes of 256 x 128 and 182 x 1024 took 0.78 and 0.82 of
+the time with it late, an RMS norm of 64 x 3072 0.86 and a layer norm of 8 x 1152 0.84; softmaxes of
+32 x 8192 and 128 x 3584, which take longer, 1.02 (``benchmarks/results/rows_h200.md``)."""
+BLOCKS_APART = 8
+"""Multiprocessors for each block, at least, of a kernel beside which the next one finds its own.
+
+So a softmax of 8 x 14336 took 0.92 of its time, and an RMS norm of 16 x 25600 0.93."""
 FEWEST_THREADS = 128
 """Of a block that loads several matrices: with 64 a layer of Llama-3.2-1B took 1.8 us longer."""
 
@@ -103,6 +115,33 @@ def kernels_before(graph: CustomizedOp) -> Iterator[CustomizedOp]:
             value = value.owner.operands[0]
         if isinstance(made := value.owner, CustomizedOp):
             yield made
+
+
+def lets_next_start(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """Whether the next kernel should start with one of rows, which begins a program of such.
+
+    Its launch is then hidden.  Beside longer kernels of more blocks it is in the way: its own
+    blocks come to multiprocessors that still have others.  So it is behind the second kernel of a
+    program: a softmax of 10 x 65536 took 4.58 us on an H200 with the next one late behind both
+    kernels, 4.13 with it early behind the first one, and 5.00 behind both.
+    """
+    function, rows = enclosing(graph, FuncOp), (*shape.loop.rows, *shape.after.rows)
+    if function is None or shape.iterations > 1 or not rows:
+        return False
+    aside = SharesMemory | RegroupOp | ReturnOp
+    launched = [op for op in function.body.block.ops if not isinstance(op, aside)]
+    if launched[0] is not graph or not all(map(_is_without_products, launched)):
+        return False
+    time = estimate(shape, target)
+    short = time is not None and time <= LAUNCH_NS + target.memory_latency_ns + SHORT_NS
+    return short or (len(launched) == 1 and BLOCKS_APART * shape.blocks <= target.multiprocessors)
+
+
+def _is_without_products(op: Operation) -> bool:
+    """Whether an operator is a custom kernel without products."""
+    return isinstance(op, CustomizedOp) and all(
+        product_index(each) is None for each in op.body.block.ops
+    )
 
 
 def waits_for_few_blocks(graph: CustomizedOp, target: Target) -> bool:

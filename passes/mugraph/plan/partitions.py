@@ -21,6 +21,7 @@ from mugraph.dialects.programming_model import (
 from mugraph.dialects.tensor_types import bytes_of, element_bytes_of
 from mugraph.passes.mugraph.plan.filled_rounds import Blocks, filled
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
+from mugraph.passes.mugraph.plan.moved import waits_for_loads
 from mugraph.passes.mugraph.plan.narrow import is_narrow, summed_products
 from mugraph.passes.mugraph.plan.operators import follows_product
 from mugraph.passes.mugraph.plan.reduced_rows import padded_rows, with_padded_rows
@@ -502,7 +503,7 @@ def splits(
     if ragged or not has_whole_parts(space, partition) or not divides(looped):
         return
     uneven = any(partition.cuts[number].tile is not None for number in looped)
-    for count in divisors(partition.forloop) if uneven else SPLITS:
+    for count in divisors(partition.forloop) if uneven or waits_for_loads(space) else SPLITS:
         if 1 < count <= max(SPLITS) and partition.forloop % count == 0:
             yield count
 

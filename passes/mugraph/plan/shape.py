@@ -375,7 +375,8 @@ def _work(
             m, n, k = INSTRUCTION.shape_mnk
             converted, conversion = math.prod(tiles[-1]) if op.conversion else 0, op.conversion
             matrices = math.prod(tiles[0][:-2])
-            if op.reads_runs(rows, tiles[0][-1], matrices):
+            by_runs = op.reads_runs(rows, tiles[0][-1], matrices)
+            if by_runs:
                 m, n, conversion = n, m, RUN_CONVERSION_ISSUES
             for factor in op.factors:
                 depth = shapes[factor.lhs][-1]
@@ -398,6 +399,7 @@ def _work(
                     swaps and not factor.converted,
                     (rows, columns, depth),
                     _bytes_with_sums(op, shapes, derived) if op.transformed else 0,
+                    math.ceil(rows / m) if by_runs else 1,
                 )
                 products.append(each)
             promoted = any(factor.promoted for factor in op.factors)

@@ -48,7 +48,7 @@ from mugraph.passes.mugraph.plan.partitions import (
     splits,
 )
 from mugraph.passes.mugraph.plan.parts import can_have
-from mugraph.passes.mugraph.plan.reduced_rows import blocks_of_rows
+from mugraph.passes.mugraph.plan.reduced_rows import blocks_of_rows, is_a_warp
 from mugraph.passes.mugraph.plan.shape import (
     KernelModel,
     TiledKernel,
@@ -320,6 +320,8 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     no_gain = present is not None and best.time > WORTHWHILE * present
     ours = TileChoice(old, 1, present or 0.0, now.loop_bytes)
     stays = no_gain and best.split == 1 and not lacks_padding(old, dimensions_to_pad(space))
+    if reduces_rows(space) and is_a_warp(shape_under(space, best.partition), target):
+        stays = False
     if stays and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
     return best
@@ -431,12 +433,13 @@ def _effort(space: TileSpace, target: Target, choice: TileChoice) -> tuple[float
     """What to have little of where times are alike: kernels, idle multiprocessors, blocks, axes.
 
     Blocks may be many that load rows at once, for threads that hold them; then threads are whole
-    rows, if they can be.
+    rows, if they can be, and of short rows a warp.
     """
     many = reduces_rows(space) and not choice.loop_bytes
     blocks = 0 if many else math.prod(choice.partition.grid) * choice.split
     threads = math.prod(choice.partition.block)
     is_usual = threads in blocks_of_rows(space)
+    meets = many and not is_a_warp(shape_under(space, choice.partition), target)
     unusual = 0.0 if is_usual else abs(math.log2(threads / USUAL_THREADS))
     tiles = abs(math.log2(max(choice.loop_bytes, 1) / USUAL_LOOP_BYTES))
     axes = sum(extent > 1 for extent in choice.partition.grid)
@@ -453,6 +456,7 @@ def _effort(space: TileSpace, target: Target, choice: TileChoice) -> tuple[float
         idle,
         blocks,
         axes,
+        meets,
         unusual,
         tiles,
         time,

@@ -19,12 +19,15 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.overlap.cuts import (
+    Chain,
     can_be_pushed,
     makers_of,
     users_of,
 )
 from mugraph.passes.program.overlap.rewrite import deliver, fetch, push
+from mugraph.passes.program.overlap.stages import add_up, ranges_of
 from mugraph.passes.program.overlap.times import (
+    time_added,
     time_delivered,
     time_fetched,
     time_pushed,
@@ -40,6 +43,8 @@ class Way(StrEnum):
 
     PARTS = "parts"
     """Parts are computed one after the other, and exchanged meanwhile."""
+    ADDED = "added"
+    """A device computes its own part at last, and adds what it got of the others to it."""
     PUSHED = "pushed"
     """The kernel that computes a tensor stores it on all devices."""
 
@@ -115,15 +120,26 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
     if chain is None:
         return
     time = time_delivered(op.input, op.devices, chain, members, target)
-    given = partial(deliver, op, dim, chain, members)
     if op.cut_dim is not None:
-        yield Plan(Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [given()]))
-        return
-    # What stands behind a sum that all devices need may begin with this one's part.
-    users = users_of(op.result, dim, op.devices)
-    for to in (users, None) if users is not None else (None,):
-        fetched = time_fetched(op.result, op.devices, to, members, target)
-        yield Plan(Way.PARTS, time + fetched, lambda to=to: fetch(op, given(), dim, to, members))
+        yield Plan(
+            Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [deliver(op, dim, chain, members)])
+        )
+    else:
+        # What stands behind a sum that all devices need may begin with this one's part.
+        users = users_of(op.result, dim, op.devices)
+        for to in (users, None) if users is not None else (None,):
+            fetched = time_fetched(op.result, op.devices, to, members, target)
+            write = partial(_deliver_and_fetch, op, dim, chain, to, members)
+            yield Plan(Way.PARTS, time + fetched, write)
+    for ranges in ranges_of(op, chain) if members == 1 else ():
+        added = time_added(op, chain, ranges, target)
+        yield Plan(Way.ADDED, added, partial(add_up, op, dim, chain, ranges))
+
+
+def _deliver_and_fetch(
+    op: kn.CollectiveOp, dim: int, chain: Chain, users: Chain | None, members: int
+) -> None:
+    fetch(op, deliver(op, dim, chain, members), dim, users, members)
 
 
 @dataclass(frozen=True)
@@ -134,7 +150,9 @@ class OverlapCollectivesPass(ModulePass):
     and a copy engine brings each to its member while the next is computed.  The member adds up what
     it got, in the order of places; a sum that all devices need is then gathered.  Or it is pushed:
     what makes a summand writes it into the memory of all members (``kn.copy`` with a place), which
-    takes one meeting and more bytes, and each adds up all of it.
+    takes one meeting and more bytes, and each adds up all of it.  Or it is added: the part of a
+    member goes around, and each device adds its product to what it got of the one before, in ranges
+    that are copied while the next ones are computed (``stages.py``).
 
     Behind what is gathered a device begins with the part that it has, and copies those of the
     others meanwhile.  Where the part of one member has too few tiles for all multiprocessors, a
@@ -146,8 +164,8 @@ class OverlapCollectivesPass(ModulePass):
 
     It is done where it takes less time than the collective: by how much longer the products take in
     parts, the kernels and meetings that it adds, and what is left of the exchange.  With
-    ``everywhere`` it is done wherever it can be, with ``way`` (``parts`` or ``pushed``) in that
-    one alone, with ``members`` in parts of so many members where these are a part of all.
+    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``added`` or ``pushed``)
+    in that one alone, with ``members`` in parts of so many members where these are a part of all.
 
     Before::
 

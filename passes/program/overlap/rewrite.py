@@ -31,8 +31,8 @@ def deliver(op: kn.CollectiveOp, dim: int, chain: Chain, members: int) -> SSAVal
         places = (divmod(place, members) for place in range(op.devices))
         ranges = [_slice(made.inputs[part], dim, inner, members) for part, inner in places]
         joined = kn.ConcatOp([each.result for each in ranges], dim, op.input.type)
-        _insert(ranges, op, _places(op, members, 1))
-        _insert([joined], op)
+        insert(ranges, op, _places(op, members, 1))
+        insert([joined], op)
         op.operands[0] = joined.result
         Rewriter.erase_op(made)
     return _added(op, _delivered(op, op.input, dim), dim)
@@ -50,7 +50,7 @@ def push(op: kn.CollectiveOp) -> None:
     shape[dim] *= op.devices
     all_of_them = TensorType(element_type_of(own.type), shape)
     joined = kn.ConcatOp([copy.result for copy in copies], dim, all_of_them)
-    _insert([*copies, joined], op)
+    insert([*copies, joined], op)
     given = _delivered(op, joined.result, dim)
     made = given if op.combination is None else _added(op, given, dim)
     Rewriter.replace_op(op, [], [made])
@@ -60,20 +60,20 @@ def _delivered(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
     """What a device gets where all deliver the parts of a tensor."""
     given = kn.AllToAllOp(value, op.grid_axes, dim, dim, value.type, delivered=True)
     given.result.name_hint = op.result.name_hint
-    _insert([given], op)
+    insert([given], op)
     return given.result
 
 
 def _added(op: kn.CollectiveOp, value: SSAValue, dim: int) -> SSAValue:
     """The sum of what a device got, in the order of places."""
     pieces = [_slice(value, dim, place, op.devices) for place in range(op.devices)]
-    _insert(pieces, op)
+    insert(pieces, op)
     assert op.combination is not None
     function = kn.BINARY_OPERATORS[COMBINING[op.combination]]
     total, *others = (piece.result for piece in pieces)
     for part in others:
         made = function(total, part, total.type)
-        _insert([made], op)
+        insert([made], op)
         (total,) = made.results
     if shape_of(total.type) == shape_of(op.result.type):
         total = Rewriter.replace_value_with_new_type(total, op.result.type)
@@ -91,13 +91,13 @@ def fetch(op: kn.CollectiveOp, own: SSAValue, dim: int, chain: Chain | None, mem
     peers = [kn.PeerOp(own, axes, place) for place in range(op.devices)]
     copies = [kn.CopyOp(peer.result, peer.result.type) for peer in peers]
     parts: list[SSAValue] = [copy.result for copy in copies]
-    _insert(peers, op)
-    _insert(copies, op, _places(op, members, 1))
+    insert(peers, op)
+    insert(copies, op, _places(op, members, 1))
     if members > 1 and chain is not None:
         together = _part_type(op.result.type, dim, op.devices // members)
         starts = range(0, op.devices, members)
         joins = [kn.ConcatOp(parts[at : at + members], dim, together) for at in starts]
-        _insert(joins, op, _places(op, members, members))
+        insert(joins, op, _places(op, members, members))
         parts = [join.result for join in joins]
     if chain is not None:
         _write_parts(op, chain, {op.result: parts}, members)
@@ -111,7 +111,7 @@ def _places(op: kn.CollectiveOp, members: int, step: int) -> list[Part]:
     return [Part(place, op.grid_axes, members) for place in range(0, op.devices, step)]
 
 
-def _insert(operators: Sequence[Operation], op: Operation, places: Iterable[Part] = ()) -> None:
+def insert(operators: Sequence[Operation], op: Operation, places: Iterable[Part] = ()) -> None:
     """Puts operators before one from which they come; those of parts say of which."""
     block = op.parent_block()
     assert block is not None
@@ -137,7 +137,7 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) 
                     parts[value] = joined
                 if value not in parts:
                     slices = [_slice(value, dim, p.number, count) for p in places]
-                    _insert(slices, each, places)
+                    insert(slices, each, places)
                     parts[value] = [piece.result for piece in slices]
                 operands[number] = parts[value][part.number]
             results = zip(each.results, cut.results, strict=True)
@@ -148,7 +148,7 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) 
                 properties=each.properties.copy(),
                 attributes=each.attributes.copy(),
             )
-            _insert([new], each, [part])
+            insert([new], each, [part])
             for result, made in zip(each.results, new.results, strict=True):
                 made.name_hint = result.name_hint
                 parts.setdefault(result, []).append(made)
@@ -157,7 +157,7 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) 
             if others:
                 assert dim is not None
                 whole = kn.ConcatOp(parts[result], dim, result.type)
-                _insert([whole], each)
+                insert([whole], each)
                 for use in others:
                     use.operation.operands[use.index] = whole.result
     whole = [operand.owner for each in chain.cuts for operand in each.operands]
@@ -181,9 +181,12 @@ def _joined_parts(value: SSAValue, dim: int, places: Sequence[Part]) -> list[SSA
 
 
 def _part_type(type_: Attribute, dim: int | None, count: int) -> Attribute:
-    shape = list(shape_of(type_))
-    if dim is not None:
-        shape[dim] //= count
+    return range_of(type_, dim, 1 if dim is None else shape_of(type_)[dim] // count)
+
+
+def range_of(type_: Attribute, dim: int | None, extent: int) -> Attribute:
+    """The type of a range of a tensor, of another extent along a dimension."""
+    shape = [extent if d == dim else size for d, size in enumerate(shape_of(type_))]
     return TensorType(element_type_of(type_), shape)
 
 

@@ -6,11 +6,10 @@ before the next call replaces it; a device knows that of another one when it has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import takewhile
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import part_of
@@ -50,6 +49,8 @@ def uses_of(steps: Sequence[Step], returned: Sequence[SSAValue]) -> dict[Exchang
             far = far_values_of(step)
             fetches = [each for each in steps if isinstance(each, Fetch) and each.op.input in far]
             far |= {each.op.result for each in fetches}
+            views = [each for each in steps if isinstance(each, View) and each.op.input in far]
+            far |= {each.op.result for each in views}
             readers = [n for n, other in enumerate(steps) if not far.isdisjoint(reads(other))]
             if not far.isdisjoint(returned):
                 readers.append(len(steps))
@@ -73,39 +74,77 @@ def with_meetings(steps: Sequence[Step], returned: Sequence[SSAValue]) -> list[S
 
 def _beside(steps: Sequence[Step], returned: Sequence[SSAValue]) -> list[Step]:
     """The steps; no function waits for a meeting that is for copies between devices alone."""
-    found = [
-        step._replace(beside=True)
-        if isinstance(step, Exchange) and _is_fetched(steps, number, step)
-        else step
-        for number, step in enumerate(steps)
-    ]
-    for number, step in enumerate(found):
-        behind = next((each for each in found[number + 1 :] if isinstance(each, _MEETS)), None)
-        if isinstance(step, Meeting) and behind is not None and _is_copied(found, behind):
+    found = [*steps]
+    for number in reversed(range(len(found))):
+        step = found[number]
+        if isinstance(step, Exchange | Meeting):
             trial = [*found[:number], step._replace(beside=True), *found[number + 1 :]]
-            if all(_is_guarded(trial, *use) for use in uses_of(trial, returned).items()):
+            behind = next((n for n in range(number + 1, len(trial)) if _meets(trial[n])), None)
+            if _may_be_beside(trial, number, behind) and all(
+                _is_guarded(trial, *use) for use in uses_of(trial, returned).items()
+            ):
                 found = trial
     return found
 
 
-def _is_fetched(steps: Sequence[Step], number: int, exchange: Exchange) -> bool:
-    """Whether a device copies what others laid out, and does nothing for others until it has one.
+def _may_be_beside(steps: Sequence[Step], number: int, behind: int | None) -> bool:
+    """Whether a meeting may be beside functions, as far as the one behind it is concerned.
 
-    So it has met them before anything that it does for them.  It has copied nothing of others where
-    it only takes what it laid out itself.
+    Before that one a device does nothing for others but in stages that all devices do in one order.
+    Meetings of a device are one by one.  Those that copies to others wait for are before a meeting
+    for these copies, those that copies from others wait for are on the stream of these copies.
     """
-    uses = {use.operation for op in exchange.peers for use in op.result.uses}
-    behind = steps[number + 1 :]
-    block = list(takewhile(lambda each: not isinstance(each, (*_MEETS, kn.CollectiveOp)), behind))
-    copies = [step for step in block if isinstance(step, Fetch) and step.op in uses]
-    taken = {value for step in block for value in takes(step)}
-    at_end = len(block) == len(behind)  # a call ends when all copies have
-    made = {value for step in block for value in gives(step)}
-    return (
-        len(copies) == len(uses)
-        and len({c.part.place for c in copies if at_end or c.op.result in taken}) > 1
-        and all(made.isdisjoint(_laid_out(s)) for s in steps if isinstance(s, Exchange | Delivery))
-    )
+    if isinstance(steps[number], Meeting):
+        return behind is not None and _is_copied(steps, steps[behind])
+    known = known_at(steps, number)
+    block = steps[number + 1 : behind]
+    made = {value for step in block if not _is_stage(step) for value in gives(step)}
+    if any(not made.isdisjoint(_laid_out(s)) for s in steps if isinstance(s, Exchange | Delivery)):
+        return False
+    if known is None or behind is None:
+        return known is not None
+    other = steps[behind]
+    return known <= behind or (isinstance(other, Exchange) and other.beside)
+
+
+def _is_stage(step: Step) -> bool:
+    """Whether a step is of a part without axes: one of those that each device does in turn."""
+    part = step.part if isinstance(step, Segment) else None
+    return part is not None and not part.axes
+
+
+def _meets(step: Step) -> bool:
+    return isinstance(step, _MEETS)
+
+
+def known_at(steps: Sequence[Step], number: int) -> int | None:
+    """When a device knows that it has met the others in an exchange that is for copies alone.
+
+    That is when a step takes one that it copied from another device, at the latest at the end of a
+    call; ``None`` where it does more with what others laid out, or copies nothing of theirs.
+    """
+    exchange = steps[number]
+    assert isinstance(exchange, Exchange)
+    copies = {step.op for step in steps if isinstance(step, Fetch)}
+    uses = [(use.operation, op) for op in exchange.peers for use in op.result.uses]
+    if any(use not in copies for use, _ in uses):
+        return None
+    places: dict[SSAValue, Attribute | None] = {}
+    places |= {result: op.place for use, op in uses for result in use.results}
+    taken = set[Attribute | None]()
+    for behind, step in enumerate(steps[number + 1 :], number + 1):
+        if isinstance(step, View) and step.op.input in places:
+            places[step.op.result] = places[step.op.input]
+            continue
+        taken.update(places[value] for value in takes(step) if value in places)
+        if _has_others(taken):
+            return behind
+    return len(steps) if _has_others({op.place for _, op in uses}) else None
+
+
+def _has_others(places: Collection[Attribute | None]) -> bool:
+    """Whether another device's is among tensors of so many places; a shift is never its own."""
+    return None in places or len(places) > 1
 
 
 def _laid_out(step: Exchange | Delivery) -> set[SSAValue]:
@@ -135,11 +174,20 @@ def _is_copied(steps: Sequence[Step], step: Step) -> bool:
 def _is_guarded(steps: Sequence[Step], exchange: Exchange | Delivery, use: Use) -> bool:
     """Whether all who read it are met after they did, and before the next call lays it out."""
     copied = _is_copied(steps, exchange)
+
+    def is_before(number: int, step: Step) -> bool:
+        # What is copied to others waits for functions, not for copies from others.
+        waits = copied and isinstance(exchange, Exchange)
+        if isinstance(step, Exchange) and step.beside and not waits:
+            known = known_at(steps, number)
+            return known is not None and known <= use.laid_out
+        return number < use.laid_out
+
     return any(
         isinstance(step, _MEETS)
         and (copied or not isinstance(step, Meeting) or not step.beside)
         and set(step.axes) >= set(exchange.axes)
-        and (number > use.last_read or number < use.laid_out)
+        and (number > use.last_read or is_before(number, step))
         for number, step in enumerate(steps)
     )
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from xdsl.ir import SSAValue
 
@@ -30,6 +30,7 @@ from mugraph.passes.program.partition.segments import (
     Fetch,
     Meeting,
     Step,
+    View,
     segments_of,
 )
 from mugraph.passes.program.partition.turns import turns_of
@@ -79,63 +80,156 @@ class Run(NamedTuple):
     step: int
 
 
-Event = Write | Read | Count | Raise | Await | Run
+class Tell(NamedTuple):
+    """Lets the other stream of a device go on that hears of a step."""
+
+    step: int
+
+
+class Hear(NamedTuple):
+    """Waits until the other stream of a device tells of a step."""
+
+    step: int
+
+
+Event = Write | Read | Count | Raise | Await | Run | Tell | Hear
 Clock = list[int]
-"""How many events of each device are known to have happened."""
+"""How many events of each stream are known to have happened."""
+
+
+class Streams(NamedTuple):
+    """What a device does in a call: with its functions, and with copies from others beside them."""
+
+    functions: list[Event]
+    copies: list[Event]
 
 
 def events_of(
     steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh, device: int
-) -> list[Event]:
+) -> Streams:
     """What a device does in a call: tensors of exchanges are numbered in the order of steps.
 
-    A copy that goes on beside other steps reads as it begins and as something takes it.  What such
-    copies wait for is awaited before the first of them.
+    A copy of an exchange that functions wait for, too, reads as it begins and as something takes
+    it.  What copies to others wait for is awaited before the first of them.
     """
-    exchanges = [step for step in steps if isinstance(step, Exchange | Delivery)]
-    given = {value for step in steps for value in gives(step)}
-    far = _reads(exchanges, mesh, device)
-    made = _writes(exchanges, mesh, device)
-    under_way: dict[SSAValue, Fetch] = {}
-    events: list[Event] = []
-    beside: list[Event] = []
-    """What copies to other devices wait for."""
-    for number in turns_of(steps, mesh, device):
-        step = steps[number]
+    return _Writer(steps, mesh, device).streams(returned)
+
+
+class _Writer:
+    """Writes the events of a device."""
+
+    def __init__(self, steps: Sequence[Step], mesh: Mesh, device: int) -> None:
+        self._steps, self._mesh, self._device = steps, mesh, device
+        self._exchanges = [step for step in steps if isinstance(step, Exchange | Delivery)]
+        self._given = {value for step in steps for value in gives(step)}
+        self._far = _reads(self._exchanges, mesh, device)
+        self._made = _writes(self._exchanges, mesh, device)
+        self._aside = {op.result for step in steps if is_beside(step) for op in step.peers}
+        self._under_way: dict[SSAValue, list[Event]] = {}
+        """What something does first that takes a copy."""
+        self._before_copies: list[Event] = []
+        """What copies to other devices wait for."""
+        self._functions: list[Event] = []
+        self._copies: list[Event] = []
+
+    def streams(self, returned: Sequence[SSAValue]) -> Streams:
+        """The events of all steps, and of the end of a call, when all copies have ended."""
+        for number in turns_of(self._steps, self._mesh, self._device):
+            step = self._steps[number]
+            if is_beside(step):
+                self._meet_beside(number, step)
+            elif isinstance(step, Exchange | Delivery | Meeting):
+                self._meet(number, step)
+            else:
+                self._do(number, step)
+        for value in [*self._under_way]:
+            self._take(value)
+        self._functions += dict.fromkeys(
+            read for value in returned for read in self._far.get(value, ())
+        )
+        return Streams(self._functions, self._copies)
+
+    def _do(self, number: int, step: Step) -> None:
+        """What a device does by itself."""
+        if isinstance(step, View) and step.op.input in self._under_way:
+            before = self._under_way[step.op.input]
+            self._under_way[step.op.result] = [*before, Run(number)]
+            return
+        if isinstance(step, Fetch) and step.op.input in self._aside:
+            self._fetch_beside(number, step)
+            return
         for value in takes(step):
-            if value in under_way:
-                fetch = under_way.pop(value)
-                events += [*far[fetch.op.input], Run(steps.index(fetch))]
+            self._take(value)
         taken = [step.result] if isinstance(step, kn.AllSliceOp) else takes(step)
-        events += dict.fromkeys(read for value in taken for read in far.get(value, ()))
+        reads = [*dict.fromkeys(read for value in taken for read in self._far.get(value, ()))]
+        self._functions += reads
         if isinstance(step, Fetch):
-            under_way[step.op.result] = step
-        if not isinstance(step, Exchange | Delivery | Meeting):
-            events.append(Run(number))
-        for write in (write for value in gives(step) for write in made.get(value, ())):
-            if write.owner != device:
-                events += beside
-                beside = []
-            events.append(write)
-        if isinstance(step, Exchange | Delivery | Meeting):
-            events += beside
-            beside = []
-        if isinstance(step, Exchange | Delivery):
-            # What no function made is copied to where it is read.
-            tensor = exchanges.index(step)
-            values = (step.value,) if isinstance(step, Exchange) else step.op.pieces
-            copied = [each for each in values if each not in given]
-            events += dict.fromkeys(read for each in copied for read in far.get(each, ()))
-            events += [late for each in copied for late in made[each] if late.tensor == tensor]
-        if isinstance(step, Exchange | Delivery | Meeting):
-            others = [d for d in _group(mesh, step.axes, device) if d != device]
-            events.append(Count(step.axes))
-            events += [Raise(step.axes, other, device) for other in others]
-            awaits: list[Event] = [Await(step.axes, other) for other in others]
-            beside = awaits if isinstance(step, Meeting) and step.beside else []
-            events += [] if beside else awaits
-    events += dict.fromkeys(read for value in returned for read in far.get(value, ()))
-    return events
+            self._under_way[step.op.result] = [*reads, Run(number)]
+        self._functions.append(Run(number))
+        for write in (write for value in gives(step) for write in self._made.get(value, ())):
+            if write.owner != self._device:
+                self._functions += self._before_copies
+                self._before_copies = []
+            self._functions.append(write)
+
+    def _take(self, value: SSAValue) -> None:
+        """Waits for a copy, if a value is one that is under way."""
+        self._functions += self._under_way.pop(value, ())
+
+    def _fetch_beside(self, number: int, step: Fetch) -> None:
+        """Copies from another device on the stream on which it met it.
+
+        What this device made itself is copied from where it is, and waits for no other one.
+        """
+        reads = self._far[step.op.input]
+        if all(read.owner == self._device for read in reads):
+            peer = step.op.input.owner
+            assert isinstance(peer, kn.PeerOp)
+            self._under_way[step.op.result] = [*self._far.get(peer.input, ()), Run(number)]
+            return
+        self._copies += [*reads, Run(number), Tell(number)]
+        self._under_way[step.op.result] = [Hear(number)]
+
+    def _meet(self, number: int, step: Exchange | Delivery | Meeting) -> None:
+        """Meets where functions wait for it, or copies to others do."""
+        self._functions += self._before_copies
+        if not isinstance(step, Meeting):
+            self._functions += self._laid_out(step)
+        meets, awaits = self._meeting(step)
+        is_for_copies = isinstance(step, Meeting) and step.beside
+        self._functions += meets if is_for_copies else [*meets, *awaits]
+        self._before_copies = awaits if is_for_copies else []
+
+    def _meet_beside(self, number: int, step: Exchange) -> None:
+        """Meets on the stream of copies, behind what functions have done."""
+        self._functions.append(Tell(number))
+        self._copies.append(Hear(number))
+        if self._before_copies:
+            self._copies += [*self._before_copies, Tell(~number)]
+            self._before_copies = [Hear(~number)]
+        meets, awaits = self._meeting(step)
+        self._copies += [*self._laid_out(step), *meets, *awaits]
+
+    def _laid_out(self, step: Exchange | Delivery) -> list[Event]:
+        """What no function made is copied to where it is read."""
+        tensor = self._exchanges.index(step)
+        values = (step.value,) if isinstance(step, Exchange) else step.op.pieces
+        copied = [each for each in values if each not in self._given]
+        reads = dict.fromkeys(read for each in copied for read in self._far.get(each, ()))
+        writes = [late for each in copied for late in self._made[each] if late.tensor == tensor]
+        return [*reads, *writes]
+
+    def _meeting(self, step: Exchange | Delivery | Meeting) -> tuple[list[Event], list[Event]]:
+        """What a device says to the others, and what it waits for."""
+        axes, device = step.axes, self._device
+        others = [other for other in _group(self._mesh, axes, device) if other != device]
+        said = [Raise(axes, other, device) for other in others]
+        return [Count(axes), *said], [Await(axes, other) for other in others]
+
+
+def is_beside(step: Step) -> TypeGuard[Exchange]:
+    """Whether copies from others wait for an exchange, and functions go on."""
+    return isinstance(step, Exchange) and step.beside
 
 
 def _reads(
@@ -150,7 +244,7 @@ def _reads(
                 found[value] = [Read(number, device, writer) for writer in group]
         else:
             for op in exchange.peers:
-                owner = group[op.kept_place]
+                owner = group[op.taken_place(group.index(device))]
                 reads = [Read(number, owner, owner)]
                 found |= dict.fromkeys(far_values(op.result), reads)
     return found
@@ -185,9 +279,10 @@ class Flag(NamedTuple):
 
 @dataclass
 class Laid:
-    """A tensor as a device laid it out in a call, and when it was read since, by whom."""
+    """A tensor as a stream laid it out in a call, and when it was read since, in which stream."""
 
     call: int
+    stream: int
     at: int
     reads: dict[int, int] = field(default_factory=dict[int, int])
 
@@ -197,7 +292,7 @@ class Devices:
     """Devices in the midst of their calls, and what each of them knows to have happened."""
 
     events: Sequence[Sequence[Event]]
-    """Of one call of each device."""
+    """Of one call: of the functions of each device, and then of the copies of each."""
     clocks: list[Clock] = field(default_factory=list[Clock])
     counts: dict[tuple[int, Axes], int] = field(default_factory=dict[tuple[int, Axes], int])
     flags: dict[tuple[Axes, int, int], list[Flag]] = field(
@@ -208,15 +303,23 @@ class Devices:
         default_factory=dict[tuple[int, int, int], Laid]
     )
     """By the device at which it is, its number, and who wrote it."""
+    told: dict[tuple[int, int, int], Clock] = field(
+        default_factory=dict[tuple[int, int, int], Clock]
+    )
+    """What streams of a device told, of a step in a call."""
     faults: dict[str, None] = field(default_factory=dict[str, None])
 
     def __post_init__(self) -> None:
         """Nobody has done anything."""
         self.clocks = [[0] * len(self.events) for _ in self.events]
 
-    def step(self, device: int, event: Event, call: int) -> bool:
-        """Lets a device do an event; false where it has to wait."""
-        clock = self.clocks[device]
+    def device_of(self, stream: int) -> int:
+        """Whose stream it is."""
+        return stream % (len(self.events) // 2)
+
+    def step(self, stream: int, event: Event, call: int) -> bool:
+        """Lets a stream do an event; false where it has to wait."""
+        clock, device = self.clocks[stream], self.device_of(stream)
         match event:
             case Await(axes, member):
                 flag = self.awaited(device, axes, member)
@@ -226,14 +329,21 @@ class Devices:
             case Count(axes):
                 self.counts[device, axes] = self.counts.get((device, axes), 0) + 1
             case Raise(axes, at, member):
-                self._raise(device, axes, at, member)
+                self._raise(stream, axes, at, member)
             case Write():
-                self._write(device, event, call)
+                self._write(stream, event, call)
             case Read():
-                self._read(device, event, call)
+                self._read(stream, event, call)
+            case Tell(number):
+                self.told[device, number, call] = [*clock]
+            case Hear(number):
+                told = self.told.get((device, number, call))
+                if told is None:
+                    return False
+                clock[:] = map(max, clock, told)
             case Run():
                 pass
-        clock[device] += 1
+        clock[stream] += 1
         return True
 
     def awaited(self, device: int, axes: Axes, member: int) -> Flag | None:
@@ -242,7 +352,8 @@ class Devices:
         written = self.flags.get((axes, device, member), [])
         return next((flag for flag in written if flag.times >= times), None)
 
-    def _raise(self, device: int, axes: Axes, at: int, member: int) -> None:
+    def _raise(self, stream: int, axes: Axes, at: int, member: int) -> None:
+        device = self.device_of(stream)
         written = self.flags.setdefault((axes, at, member), [])
         if any(flag.writer != device for flag in written):
             self.fault(
@@ -250,10 +361,10 @@ class Devices:
                 f"{written[0].writer} and {device}"
             )
         times = self.counts.get((device, axes), 0)
-        written.append(Flag(times, device, [*self.clocks[device]]))
+        written.append(Flag(times, device, [*self.clocks[stream]]))
 
-    def _write(self, device: int, event: Write, call: int) -> None:
-        clock = self.clocks[device]
+    def _write(self, stream: int, event: Write, call: int) -> None:
+        clock, device = self.clocks[stream], self.device_of(stream)
         key = (event.owner, event.tensor, device)
         before = self.tensors.get(key)
         if before is not None:
@@ -261,21 +372,22 @@ class Devices:
                 if clock[reader] < at:
                     self.fault(
                         f"device {device} lays out tensor {event.tensor} of call {call} while "
-                        f"device {reader} may still read that of call {before.call}"
+                        f"device {self.device_of(reader)} may still read that of call {before.call}"
                     )
-        self.tensors[key] = Laid(call, clock[device] + 1)
+        self.tensors[key] = Laid(call, stream, clock[stream] + 1)
 
-    def _read(self, device: int, event: Read, call: int) -> None:
-        tensor, owner, writer = event
+    def _read(self, stream: int, event: Read, call: int) -> None:
+        device, (tensor, owner, writer) = self.device_of(stream), event
         laid = self.tensors.get((owner, tensor, writer))
-        clock = self.clocks[device]
-        if laid is None or laid.call != call or (writer != device and clock[writer] < laid.at):
+        clock = self.clocks[stream]
+        is_known = laid is not None and (writer == device or clock[laid.stream] >= laid.at)
+        if laid is None or laid.call != call or not is_known:
             self.fault(
                 f"device {device} reads tensor {tensor} of device {writer} in call {call}, which "
                 "may have laid out another call's"
             )
         if laid is not None and writer != device:
-            laid.reads[device] = clock[device] + 1
+            laid.reads[stream] = clock[stream] + 1
 
     def fault(self, sentence: str) -> None:
         """Notes what is wrong, once."""
@@ -290,17 +402,19 @@ def faults_of(events: Sequence[Sequence[Event]]) -> list[str]:
     goes_on = True
     while goes_on:
         goes_on = False
-        for device, own in enumerate(events):
-            while places[device] < lengths[device]:
-                call, number = divmod(places[device], len(own))
-                if not devices.step(device, own[number], call):
+        for stream, own in enumerate(events):
+            while places[stream] < lengths[stream]:
+                call, number = divmod(places[stream], len(own))
+                if not devices.step(stream, own[number], call):
                     break
-                places[device] += 1
+                places[stream] += 1
                 goes_on = True
-    for device, own in enumerate(events):
-        if places[device] < lengths[device]:
-            call, number = divmod(places[device], len(own))
-            event = own[number]
+    for stream, own in enumerate(events):
+        if places[stream] < lengths[stream]:
+            call, number = divmod(places[stream], len(own))
+            event, device = own[number], devices.device_of(stream)
+            if isinstance(event, Hear):
+                continue  # the other stream of the device waits, too
             assert isinstance(event, Await)
             devices.fault(
                 f"device {device} waits for ever in call {call}: for device {event.member} to have "
@@ -313,7 +427,15 @@ def check_order(steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh)
     """What can go wrong with what devices read of one another; nothing where all is in order."""
     if not any(isinstance(step, Exchange | Delivery) for step in steps):
         return []
-    return faults_of([events_of(steps, returned, mesh, device) for device in mesh.devices])
+    return faults_of(streams_of(steps, returned, mesh))
+
+
+def streams_of(
+    steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh
+) -> list[list[Event]]:
+    """What all devices do in a call: with their functions, then with their copies from others."""
+    every = [events_of(steps, returned, mesh, device) for device in mesh.devices]
+    return [*(each.functions for each in every), *(each.copies for each in every)]
 
 
 def steps_in_order(program: DeviceProgram) -> list[Step]:

@@ -243,9 +243,14 @@ def _exchanges(operators: Sequence[kn.CollectiveOp]) -> list[Step]:
 
 def is_far(value: SSAValue) -> bool:
     """Whether a tensor lies in the memory of another device, all of it or a part."""
+    return peer_of(value) is not None
+
+
+def peer_of(value: SSAValue) -> kn.PeerOp | None:
+    """What takes a tensor, or the one that it is a part of, from another device, if any does."""
     if isinstance(value.owner, kn.AllSliceOp):
-        return is_far(value.owner.input)
-    return isinstance(value.owner, kn.PeerOp)
+        return peer_of(value.owner.input)
+    return value.owner if isinstance(value.owner, kn.PeerOp) else None
 
 
 def _reading(operators: Sequence[Operation]) -> list[Operation]:
@@ -292,11 +297,11 @@ def _may_wait(op: Operation, function: set[Operation]) -> bool:
 def reads_again(op: Operation) -> bool:
     """Whether an operator's work reads elements of its operands more than once, as products do.
 
-    Composite operators are made of others that share a kernel, and but for recurrences of no
-    products.
+    Composite operators are made of others that share a kernel, and but for recurrences and
+    ``kn.matmul_add`` of no products.
     """
     if isinstance(op, kn.CompositeOp):
-        return isinstance(op, kn.RecurrenceOp)
+        return isinstance(op, kn.RecurrenceOp | kn.MatmulAddOp)
     cuts = device_cuts(op)
     return not cuts or (len(op.operands) > 1 and any(cut.combiner is not None for cut in cuts))
 

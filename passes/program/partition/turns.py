@@ -26,7 +26,8 @@ def turns_of(steps: Sequence[Step], mesh: Mesh, device: int) -> list[int]:
     order: list[int] = []
     for (_, in_parts), numbers in groupby(range(len(steps)), kind):
         together = list(numbers)
-        if in_parts and not _depend(together_steps := [steps[n] for n in together]):
+        together_steps = [steps[n] for n in together]
+        if in_parts and _are_of_members(together_steps) and not _depend(together_steps):
             takes_fetched = any(not fetched.isdisjoint(takes(each)) for each in together_steps)
             made = {value for each in together_steps for value in gives(each)}
             first = 0 if takes_fetched else 1
@@ -44,6 +45,11 @@ def _part(step: Step) -> Part | None:
             return part_of(op)
         case _:
             return None
+
+
+def _are_of_members(steps: Sequence[Step]) -> bool:
+    """Whether parts are of members; stages that all devices do have the order of the program."""
+    return all(part.axes for part in map(_part, steps) if part is not None)
 
 
 def _together(step: Step) -> tuple[int, int, Axes]:

@@ -93,8 +93,7 @@ def _alive(body: Block) -> list[tuple[int, int]]:
         left = [sum(held.values())]
         for op in inner:
             if isinstance(op, sched.EmptyOp):
-                in_pieces = _is_loaded_in_pieces(op)
-                held[op.result] = LOADED_AT_ONCE if in_pieces else op.registers_per_thread()
+                held[op.result] = _registers_of(op)
             alive.append(sum(held.values()))
             for value in set(map(sched.registers_of, op.operands)):
                 passes = ends or value.owner not in own
@@ -105,6 +104,15 @@ def _alive(body: Block) -> list[tuple[int, int]]:
             alive[start:stop] = [max(left[start], left[stop])] * (stop - start)
         found += zip(alive, map(_working_set, inner), strict=True)
     return found
+
+
+def _registers_of(fragment: sched.EmptyOp) -> int:
+    """The registers of each thread while a fragment is alive."""
+    if _is_loaded_in_pieces(fragment):
+        return LOADED_AT_ONCE
+    writers = [use.operation for use in fragment.result.uses]
+    is_one_number = any(isinstance(op, sched.LoadOp) and op.loads_one_number for op in writers)
+    return 1 if is_one_number else fragment.registers_per_thread()
 
 
 def _is_loaded_in_pieces(fragment: sched.EmptyOp) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -60,15 +61,18 @@ def promote_registers(kernel: sched.KernelOp, target: Target) -> bool:
     limit = register_limit(kernel.threads, target.registers_per_multiprocessor)
     if runs_straight(kernel):
         limit += OVERCOUNTED
+    alone = math.prod(kernel.grid_dim) <= target.multiprocessors
     without = 0
     while (promotion := plan_promotion(kernel, without)).promoted:
-        trial = kernel.clone()
-        apply(plan_promotion(trial, without))
-        recompute(trial)
-        if registers_needed(trial) <= limit:
-            apply(promotion)
-            recompute(kernel)
-            return True
+        # Registers that a block has alone are free for exponentials.
+        for exponentials in (False, True) if alone else (True,):
+            trial = kernel.clone()
+            apply(plan_promotion(trial, without))
+            recompute(trial, exponentials=exponentials)
+            if registers_needed(trial) <= limit:
+                apply(promotion)
+                recompute(kernel, exponentials=exponentials)
+                return True
         without += 1
     return False
 

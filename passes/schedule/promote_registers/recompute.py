@@ -2,7 +2,8 @@
 
 An exponential, or a distance from a mean, is reduced as it is made.  Kept for what reads it behind
 the reduction, it takes twice the registers of the 16-bit numbers that it is computed of.  Computed
-anew of these it takes none: longer rows fit a block, and more blocks a multiprocessor.
+anew of these it takes none: longer rows fit a block, and more blocks a multiprocessor.  Of a block
+that has a multiprocessor alone the threads keep exponentials, where registers suffice.
 
 Exponentials of 16-bit numbers less one of their row are taken as powers of two by the instruction
 for these, whose error is far below that of the numbers: three instructions in place of nine.
@@ -47,16 +48,19 @@ class Renewed(NamedTuple):
     reader: Operation
 
 
-def recompute(kernel: sched.KernelOp) -> None:
+def recompute(kernel: sched.KernelOp, *, exponentials: bool = True) -> None:
     """Computes again, behind a reduction, what is read both before and behind it.
 
-    Operators name tiles by their registers.
+    With ``exponentials`` false those are kept.  Operators name tiles by their registers.
     """
     if not runs_straight(kernel):
         return
-    for op in find_exponentials(kernel):
+    taken = find_exponentials(kernel)
+    for op in taken:
         op.epilogue = EpilogueAttr(Epilogue(with_powers_of_two(epilogue_of(op).functions)))
     for fragment, made_by, late in find_recomputed(kernel):
+        if made_by in taken and not exponentials:
+            continue
         own, again = fragment.clone(), made_by.clone()
         own.result.name_hint = fragment.result.name_hint
         again.operands[len(again.operands) - 1] = own.result

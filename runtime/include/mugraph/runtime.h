@@ -70,6 +70,9 @@
 #if __has_include(<cublas_v2.h>)
 #include "kn/gemm.h"
 #endif
+#if __has_include(<cublasLt.h>)
+#include "kn/gemm_add.h"
+#endif
 #endif
 
 namespace mugraph {

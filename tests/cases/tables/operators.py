@@ -554,6 +554,15 @@ def whole_tensor_cases(element: str) -> Iterator[Case]:
         lambda x, c, s: x * c + np.concatenate([-x[..., 16:], x[..., :16]], -1) * s,
         sanitize=element in SANITIZED,
     )
+    if element in ("f16", "bf16"):
+        graph = Graph()
+        x, w, r = (graph.input(*shape, element=element) for shape in ((7, 40), (40, 24), (7, 24)))
+        added = graph.functional("matmul_add", [x, w, r], r.shape, f", {w.name}, {r.name}")
+        yield Case(
+            *("kn_operators", f"matmul_add-{element}", graph.text(added), (Range(),) * 3),
+            lambda x, w, r: x @ w + r,
+            sanitize=element in SANITIZED,
+        )
     graph = Graph()
     c, x, y = (graph.input(7, extent, element=element) for extent in (1, 45, 45))
     chosen = graph.op("where", [graph.unary("relu", c), x, y], (7, 45))

@@ -1,5 +1,5 @@
 // A softmax of rows of an odd number of columns: whole vectors that start anywhere come to registers, and exponentials
-// are computed again behind their sum, of the numbers as they were loaded.
+// are computed again behind their sum, of the numbers as they were loaded: several blocks share a multiprocessor.
 // RUN: mg-opt --plan="tiles=written" --transpile %s -o %t.mlir
 // RUN: filecheck %s < %t.mlir
 // RUN: sed '/sched.epilogue {/{n;/sched.barrier/d}' %t.mlir | not mg-opt --check-hazards 2>&1 | filecheck %s --check-prefix RACE
@@ -22,16 +22,16 @@
 // CHECK:       sched.epilogue {
 // CHECK-NEXT:    sched.barrier
 // CHECK-NEXT:    sched.copy %result to %o_tile by <128, vector 8, order [1, 0]> within [1]
-func.func @softmax(%x: tensor<3x1003xf16>) -> tensor<3x1003xf16, #cute.layout<(3,1003):(1003,1)>> {
-  %o = kn.customized %x grid [3, 1, 1] block [128, 1, 1] forloop 1 {
-  ^bb0(%dx: tensor<3x1003xf16>):
-    %row = tb.input %dx imap [0, -1, -1] : tensor<3x1003xf16> -> !tb.stensor<1x1008xf16>
+func.func @softmax(%x: tensor<200x1003xf16>) -> tensor<200x1003xf16, #cute.layout<(200,1003):(1003,1)>> {
+  %o = kn.customized %x grid [200, 1, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<200x1003xf16>):
+    %row = tb.input %dx imap [0, -1, -1] : tensor<200x1003xf16> -> !tb.stensor<1x1008xf16>
     %max, %fall = tb.reduction_max %row dim 1 : !tb.stensor<1x1008xf16> -> (!tb.stensor<1x1xf32>, !tb.stensor<1x1xf32>)
     %below = tb.sub %row, %max : (!tb.stensor<1x1008xf16>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x1008xf32>
     %e = tb.exp %below : !tb.stensor<1x1008xf32> -> !tb.stensor<1x1008xf32>
     %sum = tb.reduction %e dim 1 : !tb.stensor<1x1008xf32> -> !tb.stensor<1x1xf32>
     %result = tb.div %e, %sum : (!tb.stensor<1x1008xf32>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x1008xf16>
-    tb.output %result omap [0, -1, -1] : !tb.stensor<1x1008xf16> -> tensor<3x1003xf16, #cute.layout<(3,1003):(1003,1)>>
-  } : (tensor<3x1003xf16>) -> tensor<3x1003xf16, #cute.layout<(3,1003):(1003,1)>>
-  func.return %o : tensor<3x1003xf16, #cute.layout<(3,1003):(1003,1)>>
+    tb.output %result omap [0, -1, -1] : !tb.stensor<1x1008xf16> -> tensor<200x1003xf16, #cute.layout<(200,1003):(1003,1)>>
+  } : (tensor<200x1003xf16>) -> tensor<200x1003xf16, #cute.layout<(200,1003):(1003,1)>>
+  func.return %o : tensor<200x1003xf16, #cute.layout<(200,1003):(1003,1)>>
 }

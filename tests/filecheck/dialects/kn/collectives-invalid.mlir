@@ -80,6 +80,14 @@ func.func @place(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [2, 4], mugraph
 
 // -----
 
+// CHECK: 'kn.peer' %y reads of one member: write its 'place', or by how many places it is further than the device itself, 'shift'
+func.func @nobody(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [2], mugraph.per_device} {
+  %y = kn.peer %x axes [0] : tensor<4x8xf32> -> tensor<4x8xf32>
+  func.return
+}
+
+// -----
+
 // CHECK: 'kn.all_to_all' %y is delivered, so that its operand is a kn.concat of 2 equal parts along dimension 0 which it alone reads; leave 'delivered' out, or write the concat
 func.func @delivered(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [2], mugraph.per_device} {
   %y = kn.all_to_all %x axes [0] split 0 concat 0 delivered : tensor<4x8xf32> -> tensor<4x8xf32>

@@ -266,3 +266,26 @@ sched.kernel @k inputs 0 grid [1, 1, 1] block [128, 1, 1] {
     sched.store %m from [0, 64] to %half then [accum] : !sched.tile<64x128xf32, #cute.tiled_mma<SM90_64x128x16_F32F16F16_SS, (1,1,1)>> to !sched.shared<64x64xf16, (64,64):(64,1)>
   }
 }
+
+// -----
+
+// CHECK: 'aligned' is said of tiles in device memory alone; leave it out
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x16xf16, (1,32,16):(512,16,1)>):
+  %f = sched.alloc : !sched.shared<1x32x1xf32, (1,32,1):(32,1,1)>
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    %l = sched.load %f to %r aligned 16 : !sched.shared<1x32x1xf32, (1,32,1):(32,1,1)> to !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}
+
+// -----
+
+// CHECK: aligned 12 is no size of a vector; write one of 2, 4, 8, 16
+sched.kernel @k inputs 1 grid [1, 1, 1] block [64, 1, 1] {
+^bb0(%x: !sched.global<1x32x1xf32, (1,32,1):(32,1,1)>):
+  %r = sched.empty : !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  sched.prologue {
+    %l = sched.load %x to %r aligned 12 : !sched.global<1x32x1xf32, (1,32,1):(32,1,1)> to !sched.tile<1x32x1xf32, #sched.slice<dim 2 of #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (2,1,1)>>>
+  }
+}

@@ -249,6 +249,19 @@ def test_what_stands_behind_a_sum_begins_with_the_part_of_the_device_that_added_
     ]
 
 
+SQUARE = """
+    func.func @f(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>)
+        -> (tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [2], mugraph.per_device} {
+      %a = kn.matmul %x, %x : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+      %b = kn.matmul %w, %x : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+      %y = kn.add %a, %b : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+      %s = kn.all_reduce %y axes [0] : tensor<16x16xf32> -> tensor<16x16xf32>
+      func.return %s : tensor<16x16xf32>
+    }
+    """
+"""Products take a range of an argument on their left, and all of it on their right."""
+
 SLICED = """
     func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
         -> (tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[1]]>})
@@ -285,6 +298,7 @@ ARGUMENT = """
 """A sum of what the caller has: its copy is what devices write for one another."""
 
 PROGRAMS = {
+    "squares": SQUARE,
     "gathered twice": GATHERED_TWICE,
     "sum of an argument": ARGUMENT,
     **{f"residual, {devices} devices": residual(devices) for devices in (2, 3)},

@@ -62,7 +62,7 @@ def ranges_of(op: kn.CollectiveOp, chain: Chain) -> list[Ranges]:
         if (op.cut_dim is None or ranges.own == ranges.others)
         and all(
             are_ranges(value.type, along, op.devices * ranges.units)
-            for value, along in chain.values.items()
+            for value, along in chain.values
         )
     ]
 
@@ -101,11 +101,13 @@ class _Stages:
     def _computed(self, shift: int, taken: Range, addend: SSAValue | None) -> SSAValue:
         made: dict[SSAValue, SSAValue] = {}
         for each, cut in self._chain.cuts.items():
+            operands: list[SSAValue] = []
             for value, dim in zip(each.operands, cut.operands, strict=True):
                 if dim is not None and value not in made:
                     whole = self._of_member(value, dim, shift)
                     made[value] = self._range(whole, dim, taken, self._units)
-            operands = [made.get(value, value) for value in each.operands]
+                # One operator may take all of what another one, or it itself, takes a range of.
+                operands.append(value if dim is None else made[value])
             is_last = each.results[0] == self._op.input
             if addend is not None and is_last and self._may_add(each):
                 lhs, rhs = operands

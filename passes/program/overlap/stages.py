@@ -67,6 +67,19 @@ def ranges_of(op: kn.CollectiveOp, chain: Chain) -> list[Ranges]:
     ]
 
 
+def library_adds(op: kn.CollectiveOp, maker: Operation) -> bool:
+    """Whether cuBLAS adds what a device got to what an operator makes of the sum's summand."""
+    return (
+        op.combination is Combiner.SUM
+        and isinstance(maker, kn.MatmulOp)
+        and set(maker.properties) <= {"operandSegmentSizes"}
+        and len(shape_of(maker.result.type)) == 2
+        and element_type_of(maker.lhs.type) in (f16, bf16)
+        and len({element_type_of(v.type) for v in (*maker.operands, maker.result)}) == 1
+        and all(layout_of(v.type) is None for v in (*maker.operands, maker.result))
+    )
+
+
 class _Stages:
     """Writes the operators of stages, which each device does in this order."""
 
@@ -109,7 +122,7 @@ class _Stages:
                 # One operator may take all of what another one, or it itself, takes a range of.
                 operands.append(value if dim is None else made[value])
             is_last = each.results[0] == self._op.input
-            if addend is not None and is_last and self._may_add(each):
+            if addend is not None and is_last and library_adds(self._op, each):
                 lhs, rhs = operands
                 new = kn.MatmulAddOp(lhs, rhs, addend)
                 addend = None
@@ -127,18 +140,6 @@ class _Stages:
                 made[old] = result
         total = made[self._op.input]
         return total if addend is None else self._combined(total, addend)
-
-    def _may_add(self, each: Operation) -> bool:
-        """Whether cuBLAS adds what a product is added to."""
-        return (
-            self._op.combination is Combiner.SUM
-            and isinstance(each, kn.MatmulOp)
-            and set(each.properties) <= {"operandSegmentSizes"}
-            and len(shape_of(each.result.type)) == 2
-            and element_type_of(each.lhs.type) in (f16, bf16)
-            and len({element_type_of(v.type) for v in (*each.operands, each.result)}) == 1
-            and all(layout_of(v.type) is None for v in (*each.operands, each.result))
-        )
 
     def _range(self, value: SSAValue, dim: int, taken: Range, units: int) -> SSAValue:
         """A range of a tensor of so many units."""

@@ -13,7 +13,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -84,7 +84,7 @@ def budget_key(case: Case) -> str:
 
 
 @contextmanager
-def _whole_folder(path: Path) -> Iterator[Path]:
+def _whole_folder(path: Path) -> Generator[Path]:
     """A folder that appears at ``path`` when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
@@ -176,18 +176,18 @@ def compile_emulated(source: str) -> Path:
     """The same for the CPU: a shared object whose kernels the emulator runs."""
     source = with_clusters(with_emulated_memory(source))
     launcher = runtime_include_paths()[0].parent / "launcher.cu"
+    flags = ['-DMUGRAPH_GENERATED="kernel.cu"', "-shared"]
 
     def make(folder: Path) -> None:
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
         command = [*emulating_compiler(), "-include", str(precompiled_headers())]
-        command += ['-DMUGRAPH_GENERATED="kernel.cu"', f"-I{folder}", "-shared"]
-        command += [str(launcher), "-o", str(folder / "case.so")]
+        command += [*flags, f"-I{folder}", str(launcher), "-o", str(folder / "case.so")]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
             raise CompileError("\n".join(errors[:5]) or done.stderr[:2000])
 
-    key = digest_of([headers_digest(), launcher.read_text(encoding="utf-8"), source])
+    key = digest_of([headers_digest(), *flags, launcher.read_text(encoding="utf-8"), source])
     return compiled_once(key, "case.so", make)
 
 

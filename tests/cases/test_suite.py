@@ -22,7 +22,7 @@ EMULATED = (
     "tb_bcast/12x1-row-1x15-column",
     "tb_input_output/random-m-exact-8x8x4",
     "tb_matmul/15x15x15-tile5x5x5-mk-8x8x4",
-    "tb_matmul/92x94x64-tile46x47x32-km-*",
+    "tb_matmul/92x94x64-tile46x47x32-mn-*",
     "tb_reduction/strided-dim1-to6-16x4x2",
     "alignment/tiles-f16-both-2",
     "indirect/experts-in-bulk-f16",

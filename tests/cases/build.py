@@ -6,7 +6,6 @@ like one generated file to ``runtime/launcher.cu``.  Cases with the same generat
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import re
@@ -17,6 +16,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -29,12 +29,14 @@ from fuzz.emulated import (
     with_clusters,
     with_emulated_memory,
 )
+from xdsl.dialects.builtin import ModuleOp
 
 from cases.case import Array, Case, Level, results_of
 from cases.catalogue import all_cases
 from cases.check import MANY_ELEMENTS, derived, inputs_of, parse, quantizes, transpile
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.reading import make_context
+from mugraph.runtime import interpreter
 from mugraph.runtime.batch import MOST_TOGETHER, batch_source
 from mugraph.runtime.compile import CompileError, calls_cublas, compile_kernel
 from mugraph.runtime.cuda import only_function, signature_of
@@ -54,6 +56,8 @@ class Built:
     library: Path | None = None
     number: int = 0
     """Of the µGraph in the library."""
+    budgets: str = ""
+    """The folder of its budgets."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +73,30 @@ class Settings:
     """For the emulator on the CPU, in place of a GPU."""
 
 
+@cache
+def _code_digest() -> str:
+    """Of what makes inputs, references and budgets: the tables and the interpreter."""
+    folders = (Path(__file__).parent, Path(interpreter.__file__).parent)
+    return digest_of(
+        part
+        for folder in folders
+        for path in sorted(folder.rglob("*.py"))
+        for part in (str(path.relative_to(folder)), path.read_bytes())
+    )
+
+
 def data_key(case: Case) -> str:
     """The folder of a case's inputs and reference."""
     name = f"{case.family}-{case.data or case.name}"
-    digest = hashlib.sha256(f"{name} {case.ranges} {case.seed}".encode()).hexdigest()[:8]
+    digest = digest_of([_code_digest(), name, str(case.ranges), str(case.seed)])[:8]
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}-{digest}"
 
 
-def budget_key(case: Case) -> str:
+def budget_key(case: Case, module: ModuleOp) -> str:
     """The folder of a case's budgets, which follow from its schedule unless it gives them."""
     if case.budget is not None:
         return data_key(case)
-    return f"{data_key(case)}-{hashlib.sha256(case.text.encode()).hexdigest()[:8]}"
+    return f"{data_key(case)}-{digest_of([str(module)])[:8]}"
 
 
 @contextmanager
@@ -153,7 +169,8 @@ def write_source(task: tuple[str, Settings]) -> Built:
     case, settings = _case(task[0]), task[1]
     try:
         module = transpile(case, parse(case), settings.arch)
-        path = settings.folder / "data" / budget_key(case)
+        budgets_of = budget_key(case, module)
+        path = settings.folder / "data" / budgets_of
         if case.budget is None and not path.exists():
             values, budgets = derived(module, inputs_of(case, parse(case)))
             if not all(np.isfinite(budget).all() for budget in budgets):
@@ -163,7 +180,8 @@ def write_source(task: tuple[str, Settings]) -> Built:
                 _save(folder, "result", values if quantizes(parse(case)) else [])
         text = StringIO()
         CudaTarget().emit(make_context(), module, text)
-        return Built(case.id, source=text.getvalue(), signature=signature_of(only_function(module)))
+        signature = signature_of(only_function(module))
+        return Built(case.id, "", text.getvalue(), signature, budgets=budgets_of)
     except Exception as error:
         return Built(case.id, describe_error(error))
 
@@ -285,13 +303,13 @@ def _compile_all(
 
 
 def inputs_and_budgets(
-    case: Case, settings_folder: Path
+    case: Case, built: Built, settings_folder: Path
 ) -> tuple[list[Array], list[Array], list[Array]]:
     """Inputs, reference and budgets of a case that was built.
 
     Where the case quantizes, its schedule's results in float64 stand for the reference's.
     """
     data = settings_folder / "data" / data_key(case)
-    own = settings_folder / "data" / budget_key(case)
+    own = settings_folder / "data" / built.budgets
     results = load_arrays(own, "result") or load_arrays(data, "result")
     return load_arrays(data, "input"), results, load_arrays(own, "budget")

@@ -198,10 +198,17 @@ def _run_nvcc(
 
 def _key(source: str, command: Sequence[str], toolchain: Toolchain) -> str:
     digest = hashlib.sha256()
-    for part in (source, toolchain.version, *command, _headers_digest()):
+    release = _cutlass_release(toolchain)
+    for part in (source, toolchain.version, *command, _headers_digest(), release):
         digest.update(part.encode())
         digest.update(b"\0")
     return digest.hexdigest()[:32]
+
+
+def _cutlass_release(toolchain: Toolchain) -> str:
+    """What CUTLASS's headers say of their release, which an upgrade in place changes."""
+    header = toolchain.cutlass_include / "cutlass" / "version.h"
+    return header.read_text(encoding="utf-8") if header.is_file() else ""
 
 
 @cache

@@ -241,3 +241,14 @@ def test_architectures_are_nvccs(tools: Toolchain, arch: str):
     assert str(error.value) == (
         f"'{arch}' is no architecture; expected one such as sm_80 or sm_90a."
     )
+
+
+def test_an_upgrade_of_cutlass_in_place_compiles_anew(machine: Path):
+    put_nvcc(machine, machine / "bin")
+    version = put_cutlass(machine) / "cutlass" / "version.h"
+    version.parent.mkdir(parents=True, exist_ok=True)
+    version.write_text("#define CUTLASS_MINOR 2\n")
+    before = compile_cubin("upgraded")
+    assert compile_cubin("upgraded") == before
+    version.write_text("#define CUTLASS_MINOR 3\n")
+    assert compile_cubin("upgraded") != before

@@ -8,6 +8,7 @@ behind every instruction.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -94,7 +95,8 @@ def _promoted(
     if len(products) != 1 or loop.is_peeled or loop.step_of > 1:
         return None
     (product,) = products
-    is_alone = product.is_fresh and not product.is_async and product.through is None
+    of_tiles = product.through is None and isinstance(product.lhs.type, sched.SharedType)
+    is_alone = of_tiles and product.is_fresh and not product.is_async
     if not is_alone or not all(map(_can_move_on, body)):
         return None
     place = body.index(product) + 1
@@ -144,8 +146,9 @@ def _neighbours(op: sched.LoadOp, alignments: Sequence[int]) -> int:
 
 
 def _with_tiles(ops: tuple[Operation, ...], chosen: Sequence[Operation]) -> tuple[Operation, ...]:
-    """Some of the operators, and those that make the registers that they write."""
-    written = _written_by(chosen)
+    """Some of the operators, and those that make the registers that they are first to write."""
+    before = _written_by(itertools.takewhile(lambda op: op not in chosen, ops))
+    written = _written_by(chosen) - before
     return tuple(
         op for op in ops if op in chosen or (isinstance(op, sched.EmptyOp) and op.result in written)
     )

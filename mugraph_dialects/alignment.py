@@ -9,6 +9,7 @@ workspace are aligned to more than any vector needs.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, IntegerAttr, TensorType
@@ -72,11 +73,13 @@ def result_alignment(function: FuncOp, index: int) -> int:
 def alignment_of(value: SSAValue) -> int:
     """The bytes that a DTensor's first element is aligned to, at most :data:`DEFAULT_ALIGNMENT`.
 
-    Of a block argument of ``kn.customized`` it is that of the operand.  Raises ``VerifyException``
-    where a function promises no alignment of the elements.
+    A view is aligned as what it is of, and a block argument of ``kn.customized`` as the operand.
+    Raises ``VerifyException`` where a function promises no alignment of the elements.
     """
     if isinstance(value.type, IndexType):
         return DEFAULT_ALIGNMENT
+    while isinstance(value.owner, SharesMemory):
+        value = value.owner.memory_of(value)
     owner = value.owner
     if isinstance(owner, Block):
         parent = owner.parent_op()
@@ -86,14 +89,18 @@ def alignment_of(value: SSAValue) -> int:
         if parent is not None and index < len(parent.operands):
             return alignment_of(parent.operands[index])
         return DEFAULT_ALIGNMENT
-    promises = [DEFAULT_ALIGNMENT]
+    return min([DEFAULT_ALIGNMENT, *_promises_where_returned(value)])
+
+
+def _promises_where_returned(value: SSAValue) -> Iterator[int]:
+    """What functions promise of results that are a value, or a view of it."""
     for use in value.uses:
         function = use.operation.parent_op()
         if isinstance(use.operation, ReturnOp) and isinstance(function, FuncOp):
-            promises.append(result_alignment(function, use.index))
+            yield result_alignment(function, use.index)
         elif isinstance(use.operation, SharesMemory):
-            promises += map(alignment_of, use.operation.results)
-    return min(promises)
+            for view in use.operation.results:
+                yield from _promises_where_returned(view)
 
 
 def row_alignment(value: SSAValue) -> int:

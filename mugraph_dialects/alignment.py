@@ -9,7 +9,6 @@ workspace are aligned to more than any vector needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IndexType, IntegerAttr, TensorType
@@ -73,13 +72,12 @@ def result_alignment(function: FuncOp, index: int) -> int:
 def alignment_of(value: SSAValue) -> int:
     """The bytes that a DTensor's first element is aligned to, at most :data:`DEFAULT_ALIGNMENT`.
 
-    A view is aligned as what it is of, and a block argument of ``kn.customized`` as the operand.
-    Raises ``VerifyException`` where a function promises no alignment of the elements.
+    Of a block argument of ``kn.customized`` it is that of the operand, of a view what the bytes
+    before it leave of that of the tensor it is in.  Raises ``VerifyException``
+    where a function promises no alignment of the elements.
     """
     if isinstance(value.type, IndexType):
         return DEFAULT_ALIGNMENT
-    while isinstance(value.owner, SharesMemory):
-        value = value.owner.memory_of(value)
     owner = value.owner
     if isinstance(owner, Block):
         parent = owner.parent_op()
@@ -89,18 +87,21 @@ def alignment_of(value: SSAValue) -> int:
         if parent is not None and index < len(parent.operands):
             return alignment_of(parent.operands[index])
         return DEFAULT_ALIGNMENT
-    return min([DEFAULT_ALIGNMENT, *_promises_where_returned(value)])
+    if isinstance(owner, SharesMemory):
+        return math.gcd(alignment_of(owner.memory_of(value)), owner.bytes_before(value))
+    return _promised_of_results(value)
 
 
-def _promises_where_returned(value: SSAValue) -> Iterator[int]:
-    """What functions promise of results that are a value, or a view of it."""
+def _promised_of_results(value: SSAValue) -> int:
+    """What is promised of a computed tensor, since it is a result, or views of it are."""
+    promises = [DEFAULT_ALIGNMENT]
     for use in value.uses:
         function = use.operation.parent_op()
         if isinstance(use.operation, ReturnOp) and isinstance(function, FuncOp):
-            yield result_alignment(function, use.index)
+            promises.append(result_alignment(function, use.index))
         elif isinstance(use.operation, SharesMemory):
-            for view in use.operation.results:
-                yield from _promises_where_returned(view)
+            promises += map(_promised_of_results, use.operation.results)
+    return min(promises)
 
 
 def row_alignment(value: SSAValue) -> int:

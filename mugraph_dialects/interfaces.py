@@ -204,6 +204,10 @@ class SharesMemory(Operation, Abstract):
     def memory_of(self, result: SSAValue) -> SSAValue:
         """The operand in whose memory a result lies."""
 
+    def bytes_before(self, result: SSAValue) -> int:
+        """The bytes between the first element of that operand and the result's."""
+        return 0
+
 
 class HasWorkspace(Operation, Abstract):
     """An operator that writes tensors to device memory.

@@ -210,13 +210,17 @@ class PlanAttr(Data[Plan]):
         def parse_part() -> None:
             position = parser.pos
             name = parser.parse_identifier()
-            if name not in known or name in found:
-                reason = "is written twice" if name in found else "is no part of a plan"
-                parser.raise_error(f"{name} {reason}; it has {', '.join(known)}", position)
+            if name in found:
+                parser.raise_error(f"{name} is written twice; leave one out", position)
+            if name not in known:
+                parts = ", ".join(known)
+                parser.raise_error(f"{name} is no part of a plan; it has {parts}", position)
             parser.parse_punctuation("=")
             kind = _KINDS[name]
             if get_origin(kind) is tuple:
                 parse = integer if get_args(kind)[0] is int else parser.parse_identifier
+                if parser.lexer.input.at(parser.pos) != "[":
+                    parser.raise_error(f"{name} is a list: expected {name} = [...]")
                 found[name] = tuple(
                     parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse)
                 )

@@ -18,6 +18,7 @@ from mugraph.passes.mugraph.online_softmax import OnlineSoftmaxPass
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.mugraph.resolve_layout import ResolveLayoutPass
 from mugraph.passes.mugraph.retile import RetilePass
+from mugraph.passes.mugraph.separate_halves import SeparateHalvesPass
 from mugraph.passes.mugraph.slice_products import SliceProductsPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.combine_in_clusters import CombineInClustersPass
@@ -74,6 +75,7 @@ def transpile_pipeline(
         EndLoadsPass(),
         FactorProductsPass(),
         PadRowsPass(arch),
+        SeparateHalvesPass(arch),
         (plan or Plan()).over(PlanPass(arch=arch, notes=False)),
         RetilePass(),
         # The same for kernels that were made beside others.

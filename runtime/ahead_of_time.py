@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +32,7 @@ from mugraph.runtime.compile import (
     require_cublas,
 )
 from mugraph.runtime.library_sources import Sources
-from mugraph.runtime.toolchain import Toolchain, ToolchainError, find_toolchain
+from mugraph.runtime.toolchain import Toolchain, ToolchainError, find_toolchain, run_compiler
 from mugraph.version import __version__
 
 MANIFEST = "manifest.json"
@@ -157,7 +156,7 @@ def _locked(path: Path) -> Generator[None]:
 def _run(command: Sequence[str], folder: Path, what: str) -> None:
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "0"}
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+        done = run_compiler(command, folder, environment)
     except FileNotFoundError as error:
         raise ToolchainError(f"{what} needs {command[0]}, which is not installed.") from error
     if done.returncode != 0:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +20,7 @@ from mugraph.runtime.toolchain import (
     Toolchain,
     ToolchainError,
     find_toolchain,
+    run_compiler,
     runtime_include_paths,
 )
 
@@ -182,7 +182,7 @@ def _run_nvcc(
     """Compiles in a folder and leaves the source, the result and nvcc's log there."""
     (folder / SOURCE_NAME).write_text(source, encoding="utf-8")
     full = [str(toolchain.nvcc), *command, "-I.", "-o", result_name]
-    done = subprocess.run(full, cwd=folder, capture_output=True, text=True)
+    done = run_compiler(full, folder)
     log = done.stdout + done.stderr
     if done.returncode != 0:
         kept = keep_failure(folder / SOURCE_NAME)

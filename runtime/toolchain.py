@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -212,9 +212,31 @@ def _cuda_root(nvcc: Path) -> Path:
     return Path(match.group(1).strip() if match else nvcc.parent.parent).resolve()
 
 
+def run_compiler(
+    command: Sequence[str | Path],
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler in a folder, for what it says.
+
+    Its standard input is empty: where this process has none, as under some servers, nvcc fails.
+    Raises ``OSError`` where the compiler cannot be run, and ``subprocess.TimeoutExpired``.
+    """
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
 def _output_of(nvcc: Path, *arguments: str) -> str:
     try:
-        result = subprocess.run([nvcc, *arguments], capture_output=True, text=True, timeout=60)
+        result = run_compiler([nvcc, *arguments], timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolchainError(f"{nvcc} cannot be run: {error}.") from error
     if result.returncode != 0:

@@ -23,13 +23,21 @@ KEPT = 14 * 24 * 3600
 
 @cache
 def compiler_digest(compiler: str) -> str:
-    """Of which compiler that is, and of the releases of CUTLASS and CUDA."""
+    """Of which compiler that is, and of when the headers of CUTLASS and CUDA were written.
+
+    A working copy of CUTLASS keeps its version while its headers change.
+    """
     found = Path(shutil.which(compiler) or compiler).resolve()
-    state = found.stat()
-    releases = [find_cutlass() / "cutlass" / "version.h"]
-    releases += [path / "cuda_runtime_api.h" for path in cuda_include_paths()]
-    texts = [path.read_bytes() for path in releases if path.exists()]
-    return digest_of([str(found), str(state.st_size), str(state.st_mtime_ns), *texts])
+    parts = [str(found), _written(found)]
+    for folder in (find_cutlass(), *cuda_include_paths()):
+        headers = sorted(path for path in folder.rglob("*") if path.is_file())
+        parts += [f"{path.relative_to(folder)} {_written(path)}" for path in headers]
+    return digest_of(parts)
+
+
+def _written(path: Path) -> str:
+    state = path.stat()
+    return f"{state.st_size} {state.st_mtime_ns}"
 
 
 def digest_of(parts: Iterable[str | bytes]) -> str:
@@ -45,10 +53,10 @@ def compiled_once(key: str, name: str, make: Callable[[Path], object]) -> Path:
     """The file of that name in a folder that ``make`` fills, now or in an earlier process.
 
     ``key`` is a digest of all that the file depends on.  What ``make`` raises is raised, and
-    nothing is kept.
+    nothing is kept.  A file that was removed from the folder is made again.
     """
     folder = _kept() / key
-    if folder.exists():
+    if (folder / name).exists():
         os.utime(folder)
         return folder / name
     _remove_unused()
@@ -59,9 +67,10 @@ def compiled_once(key: str, name: str, make: Callable[[Path], object]) -> Path:
         try:
             whole.rename(folder)
         except OSError:
-            # Another process was first; the two are equal.
+            # Another process was first, and the two are equal; or the folder has lost the file.
             if not folder.exists():
                 raise
+            (whole / name).replace(folder / name)
     return folder / name
 
 
@@ -74,8 +83,9 @@ def kept_folder(name: str) -> Path:
 
 
 def _kept() -> Path:
-    folder = Path(tempfile.gettempdir()) / "mugraph-compiled"
-    folder.mkdir(exist_ok=True)
+    # Users of one machine have a folder each: programs in it are run.
+    folder = Path(tempfile.gettempdir()) / f"mugraph-compiled-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 

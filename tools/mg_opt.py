@@ -92,7 +92,7 @@ def _pipeline_options(flag: str, text: str) -> str:
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1]
-    options: list[str] = []
+    options: dict[str, str] = {}
     try:
         words = [word for word in _split_outside_quotes(text, " \t\n") if word]
     except ValueError as error:
@@ -106,9 +106,13 @@ def _pipeline_options(flag: str, text: str) -> str:
             )
         if equals and not value:
             raise ToolError(f"{flag}: the option {name!r} has no value after its equals sign.")
+        name = name.replace("_", "-")
+        if name in options:
+            raise ToolError(f"{flag}: the option {name!r} is written twice; leave one out.")
         values = _split_outside_quotes(value, ",") if equals else ["true"]
-        options.append(f"{name.replace('_', '-')}={','.join(map(_quoted, values))}")
-    return "{" + " ".join(options) + "}" if options else ""
+        options[name] = ",".join(map(_quoted, values))
+    given = " ".join(f"{name}={values}" for name, values in options.items())
+    return f"{{{given}}}" if given else ""
 
 
 def _split_outside_quotes(text: str, separators: str) -> list[str]:

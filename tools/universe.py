@@ -81,6 +81,7 @@ PASSES = {
     "combine-in-clusters": "mugraph.passes.program.combine_in_clusters:CombineInClustersPass",
     "store-rows": "mugraph.passes.program.store_rows:StoreRowsPass",
     "pack-blocks": "mugraph.passes.schedule.pack_blocks:PackBlocksPass",
+    "separate-halves": "mugraph.passes.mugraph.separate_halves:SeparateHalvesPass",
     "spread-blocks": "mugraph.passes.schedule.spread_blocks:SpreadBlocksPass",
     "persist-program": "mugraph.passes.program.persist_program:PersistProgramPass",
     "check-hazards": "mugraph.passes.schedule.check_hazards:CheckHazardsPass",

@@ -41,7 +41,7 @@ from mugraph.codegen.cuda.tasks import print_program, print_program_launch
 from mugraph.codegen.cuda.warpgroup import print_warpgroup_atoms
 from mugraph.dialects import sched, te
 from mugraph.dialects.functions import is_foreign, mugraphs_of
-from mugraph.dialects.kn.overlap import launches_of
+from mugraph.dialects.kn.overlap import LARGEST_CARVEOUT, launches_of
 from mugraph.dialects.named_extents import buckets_of, named_extents
 from mugraph.dialects.sched.programs import is_task, persistent_programs
 from mugraph.dialects.tensor_types import op_label
@@ -168,6 +168,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             kernel_names,
             find_places(bucket),
             joined_names=joined_names,
+            largest_carveout=LARGEST_CARVEOUT in bucket.attributes,
             program_launches=program_launches,
         )
         print_execute(bucket, printer, alignment_checks(bucket, printer.places), name)

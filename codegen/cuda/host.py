@@ -63,12 +63,22 @@ class HostPrinter:
     """The C++ type of a tensor's elements."""
     joined_names: Mapping[Joined, str] = field(default_factory=dict[Joined, str])
     """The kernel that runs those of several symbols side by side."""
+    largest_carveout: bool = False
+    """Whether kernels that overlap have the largest carve-out of shared memory."""
     joins: bool = False
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
     program_launches: Mapping[Operation, Callable[[HostPrinter], None]] = field(
         default_factory=dict[Operation, Callable[["HostPrinter"], None]]
     )
     """What prints the launch of a persistent kernel, by the first of its launches."""
+
+    def queue(self, *, overlaps: bool, cooperative: bool = False) -> str:
+        """Where a kernel is launched, whether the one before may still run, or all blocks must."""
+        if cooperative:
+            return "mugraph::cooperative(stream)"
+        if not overlaps:
+            return "stream"
+        return f"mugraph::{'beside_others' if self.largest_carveout else 'overlapping'}(stream)"
 
     def declare(self, value: SSAValue) -> str:
         """Declares the pointer of a DTensor, or an index, in the current block; returns its name.
@@ -98,7 +108,7 @@ class HostPrinter:
         if self.joins:
             self.writer.line(f"return {kernel}::part({given});")
         else:
-            self.writer.line(f"{kernel}::run({queue(overlaps=op.overlaps)}, {given});")
+            self.writer.line(f"{kernel}::run({self.queue(overlaps=op.overlaps)}, {given});")
 
 
 def workspace_bytes(function: FuncOp) -> int:
@@ -145,13 +155,19 @@ def find_places(function: FuncOp) -> dict[SSAValue, str]:
         places[root] = f"output_tensors.at({index})"
     for op in function.body.block.ops:
         if isinstance(op, SharesMemory):
-            places |= {result: places[op.memory_of(result)] for result in op.results}
+            places |= {result: _place_in(op, result, places) for result in op.results}
         if not isinstance(op, HasWorkspace):
             continue
         for result, offset in zip(op.results, op.workspace_offsets() or (), strict=False):
             if offset != kn.NOT_IN_WORKSPACE:
                 places[result] = f"((char*)buf + {offset})"
     return places
+
+
+def _place_in(op: SharesMemory, result: SSAValue, places: Mapping[SSAValue, str]) -> str:
+    """Where a tensor lives that lies in the memory of another one."""
+    place, skipped = places[op.memory_of(result)], op.bytes_before(result)
+    return f"((char const*){place} + {skipped})" if skipped else place
 
 
 @singledispatch
@@ -167,13 +183,6 @@ def _(op: kn.ViewOp, printer: HostPrinter) -> None:
     printer.writer.line(f"// {value_label(op.result)} is in the memory of {value_label(op.input)}")
 
 
-def queue(*, overlaps: bool, cooperative: bool = False) -> str:
-    """Where a kernel is launched, whether the one before may still run, or all blocks must."""
-    if cooperative:
-        return "mugraph::cooperative(stream)"
-    return "mugraph::overlapping(stream)" if overlaps else "stream"
-
-
 def print_launch(
     printer: HostPrinter,
     name: str,
@@ -187,7 +196,7 @@ def print_launch(
 ) -> None:
     """Prints the launch of a kernel; grid and block are extents along x, y and z, or fewer."""
     blocks, threads = (f"dim3({', '.join(map(str, extents))})" for extents in (grid, block))
-    given = ", ".join([queue(overlaps=overlaps, cooperative=cooperative), *arguments])
+    given = ", ".join([printer.queue(overlaps=overlaps, cooperative=cooperative), *arguments])
     printer.writer.line(f'mugraph::launch("{name}", {name}, {blocks}, {threads}, {smem}, {given});')
 
 
@@ -331,7 +340,9 @@ def print_table(op: kn.ScatterOp, names: Mapping[SSAValue, str], printer: HostPr
     """Prints that a table which gets new rows is copied, where the result lies elsewhere."""
     start = [0] * len(shape_of(op.result.type))
     printer.writer.open(f"if ({names[op.result]} != {names[op.table]}) {{")
-    print_move(printer.writer, queue(overlaps=op.overlaps), names, op.result, op.table, start)
+    print_move(
+        printer.writer, printer.queue(overlaps=op.overlaps), names, op.result, op.table, start
+    )
     printer.writer.close()
 
 
@@ -401,7 +412,7 @@ def print_parts(launch: Sequence[Operation], printer: HostPrinter) -> None:
     for op, part in zip(launch, parts, strict=True):
         print_part(op, part, printer)
     overlaps = all(isinstance(op, RuntimePart) and op.overlaps for op in launch)
-    writer.line(f"kn::launch_parts({queue(overlaps=overlaps)}, {', '.join(parts)});")
+    writer.line(f"kn::launch_parts({printer.queue(overlaps=overlaps)}, {', '.join(parts)});")
 
 
 def print_part(op: Operation, name: str, printer: HostPrinter) -> None:

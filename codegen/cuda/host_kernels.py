@@ -15,7 +15,6 @@ from mugraph.codegen.cuda.host import (
     print_host_operation,
     print_move,
     print_table,
-    queue,
     run_along,
     strides_in_memory,
     walk,
@@ -46,7 +45,7 @@ def _print_moves(op: kn.MovesElements, printer: HostPrinter) -> None:
     pointers = dict(zip(values, printer.declare_all(values), strict=True))
     for source, destination, start in op.moves():
         printer.writer.open("{")
-        where = queue(overlaps=op.overlaps)
+        where = printer.queue(overlaps=op.overlaps)
         print_move(printer.writer, where, pointers, destination, source, start)
         printer.writer.close()
 
@@ -62,7 +61,7 @@ def _(op: kn.CopyOp, printer: HostPrinter) -> None:
     # Dimensions before the rows have one element.
     rows = next((each for each in shape if each != 1), 1)
     bytes_ = bytes_of(op.input.type) // rows
-    queued = queue(overlaps=op.overlaps)
+    queued = printer.queue(overlaps=op.overlaps)
     printer.writer.line(
         f"kn::copy_first_rows({queued}, {result}, {source}, {extent} * {bytes_}LL);"
     )
@@ -105,7 +104,7 @@ def _(op: kn.MaskOp, printer: HostPrinter) -> None:
             given += f", {{{', '.join(lengths)}}}"
         writer.line(
             f"kn::Mask<{fp32_bits(op.constant)}, {', '.join(names)}>::run{count}("
-            f"{queue(overlaps=op.overlaps)}, {', '.join(places)}, {{{given}}});"
+            f"{printer.queue(overlaps=op.overlaps)}, {', '.join(places)}, {{{given}}});"
         )
 
     reaches = [[abs(step) for step in form.coefficients[:rank]] for form in forms]
@@ -177,7 +176,7 @@ def _(op: kn.RunOperator, printer: HostPrinter) -> None:
         writer.line(f"using Source = {walk(piece.extents, starts, order)};")
         writer.line(
             f"kn::{_run_kernel(op, step)}{groups.count}, {step}, Target, Source>::run("
-            f"{queue(overlaps=op.overlaps)}, {piece.pointer(result, result_strides)}, "
+            f"{printer.queue(overlaps=op.overlaps)}, {piece.pointer(result, result_strides)}, "
             f"{piece.pointer(source, starts)});"
         )
 
@@ -233,7 +232,7 @@ def _(op: kn.SortGroupsOp, printer: HostPrinter) -> None:
 def _(op: kn.ExtentOp, printer: HostPrinter) -> None:
     number = printer.declare(op.result)
     extent = declare_extent(op, op.extent.data, printer)
-    queued = queue(overlaps=op.overlaps)
+    queued = printer.queue(overlaps=op.overlaps)
     printer.writer.line(f"kn::put_number({queued}, {number}, static_cast<int>({extent}));")
 
 
@@ -241,9 +240,8 @@ def _print_table(op: kn.GroupTilesOp | kn.SortGroupsOp, kernel: str, printer: Ho
     """Prints a kernel that makes lists of a list, each with a step between its elements."""
     steps = ", ".join(str(strides_in_memory(each)[0]) for each in (*op.operands, *op.results))
     pointers = printer.declare_all((*op.results, *op.operands))
-    printer.writer.line(
-        f"kn::{kernel}, {steps}>::run({queue(overlaps=op.overlaps)}, {', '.join(pointers)});"
-    )
+    where = printer.queue(overlaps=op.overlaps)
+    printer.writer.line(f"kn::{kernel}, {steps}>::run({where}, {', '.join(pointers)});")
 
 
 @print_host_operation.register
@@ -259,8 +257,8 @@ def _(op: kn.RandomOp, printer: HostPrinter) -> None:
             writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
         writer.line(
             f"kn::Random<kn::Random{op.distribution.data.capitalize()}, Target, Places>::run("
-            f"{queue(overlaps=op.overlaps)}, {piece.pointer(result, strides)}, {seed}, {offset}, "
-            f"{piece.pointer('0LL', places)});"
+            f"{printer.queue(overlaps=op.overlaps)}, {piece.pointer(result, strides)}, {seed}, "
+            f"{offset}, {piece.pointer('0LL', places)});"
         )
 
     print_pieces(writer, domain, [strides, places], print_piece)
@@ -293,7 +291,7 @@ def _print_runs(
         ]
         writer.line(
             f"kn::{kernel}, {', '.join(names)}>::run("
-            f"{queue(overlaps=op.overlaps)}, {', '.join(places)});"
+            f"{printer.queue(overlaps=op.overlaps)}, {', '.join(places)});"
         )
 
     print_pieces(writer, domain, strides, print_piece)
@@ -337,7 +335,7 @@ def _(op: kn.RmsNormOp, printer: HostPrinter) -> None:
         ]
         writer.line(
             f"kn::RmsNorm<{fp32_bits(op.epsilon_value)}, {', '.join(names)}>::run("
-            f"{queue(overlaps=op.overlaps)}, {', '.join([*places, *pointers[2:]])});"
+            f"{printer.queue(overlaps=op.overlaps)}, {', '.join([*places, *pointers[2:]])});"
         )
 
     # A launch takes whole rows: pieces are of the dimensions before them, a row being one element.

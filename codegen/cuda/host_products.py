@@ -130,6 +130,14 @@ def _(op: kn.MatmulOp, printer: HostPrinter) -> None:
 
 @print_host_operation.register
 def _(op: kn.MatmulAddOp, printer: HostPrinter) -> None:
+    matrices = (op.result, op.lhs, op.rhs, op.addend)
     a, b, c, d = printer.declare_all((op.lhs, op.rhs, op.addend, op.result))
     (m, n), k = shape_of(op.result.type), shape_of(op.lhs.type)[1]
-    printer.writer.line(f"kn::gemm_add(stream, {d},{a},{b},{c}, {m},{n},{k});")
+    leading = ",".join(str(leading_dimension(value)) for value in matrices)
+    printer.writer.line(f"kn::gemm_add(stream, {d},{a},{b},{c}, {{{m},{n},{k}, {leading}}});")
+
+
+def leading_dimension(value: SSAValue) -> int:
+    """How far the rows of a row-major matrix are apart, in elements; a single row may be any."""
+    (rows, columns), (pitch, _) = shape_of(value.type), strides_in_memory(value)
+    return pitch if rows > 1 else columns

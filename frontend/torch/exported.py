@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -92,7 +93,9 @@ def read_exported(path: Path, name: str = "model") -> ExportedModel:
     except UserError:
         raise
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        # The first sentence: what follows speaks of warnings.
+        said = str(error).partition(". ")[0].splitlines()
+        reason = said[0] if said else type(error).__name__
         raise UserError(
             f"{path} is no exported program of this PyTorch ({torch.__version__}): "
             f"{reason.rstrip('.')}. Expected a file that torch.export.save wrote."
@@ -290,7 +293,13 @@ def _first_names(tensors: Mapping[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without warnings that torch gives of its own code."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """Without warnings that torch gives of its own code, and of files that it cannot read."""
+    log = logging.getLogger("torch.export")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

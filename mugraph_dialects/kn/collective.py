@@ -174,6 +174,14 @@ def _shift_of(attribute: IntegerAttr | None) -> int:
     return 0 if attribute is None else attribute.value.data
 
 
+def _verify_shift(op: CollectiveOp, shift: IntegerAttr | None) -> None:
+    if shift is not None and not 0 < shift.value.data < op.devices:
+        raise VerifyException(
+            f"{op_label(op)} is of the member {shift.value.data} places further, expected 1 to "
+            f"{op.devices - 1} places in a group along axes {list(op.grid_axes)}"
+        )
+
+
 class CombiningOp(CollectiveOp):
     """A collective that adds up what the devices hold, or takes the largest elements."""
 
@@ -428,6 +436,11 @@ class AllSliceOp(AlongDimensionOp):
         super().__init__(operand, axes, dim, result_type)
         self.shift = _shift(shift)
 
+    def verify_(self) -> None:
+        """As any collective; the part is one's own, or that of another member."""
+        super().verify_()
+        _verify_shift(self, self.shift)
+
     @property
     def places_further(self) -> int:
         """As written."""
@@ -507,6 +520,7 @@ class PeerOp(CollectiveOp):
                 f"{op_label(self)} reads of one member: write its 'place', or by how many places "
                 "it is further than the device itself, 'shift'"
             )
+        _verify_shift(self, self.shift)
         if not 0 <= self.taken_place(0) < self.devices:
             raise VerifyException(
                 f"{op_label(self)} reads of place {self.taken_place(0)}, but a group along axes "

@@ -17,6 +17,11 @@ OVERLAPS = "kn.overlaps"
 """The attribute of such an operator once ``--programmatic-launch`` has decided so."""
 JOINED = "kn.joined"
 """The attribute of an operator that ``--join-launches`` has put into the launch before it."""
+LARGEST_CARVEOUT = "kn.largest_carveout"
+"""The attribute of a function whose kernels leave multiprocessors all the shared memory there is.
+
+``--spread-blocks`` writes it.
+"""
 
 PART_THREADS = 256
 """``kPartThreads`` of ``runtime/include/mugraph/kn/parts.h``."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -18,6 +18,7 @@ from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tensor_types import (
     base_layout,
+    element_bytes_of,
     element_type_of,
     has_nested_modes,
     layout_of,
@@ -40,22 +41,40 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
 
         %t = kn.view %x : tensor<4x6xf16, #cute.layout<(4,6):(6,1)>>
                        -> tensor<6x4xf16, #cute.layout<(6,4):(1,6)>>
+
+    ``from 2`` starts two elements behind the operand's first one, as the last four columns of that
+    matrix do.
     """
 
     name = "kn.view"
 
     input = operand_def(TensorType)
+    first = opt_prop_def(IntegerAttr.constr(type=i64))
     result = result_def(TensorType)
     traits = traits_def(Pure())
 
-    assembly_format = "$input attr-dict `:` type($input) `->` type($result)"
+    assembly_format = "$input (`from` $first^)? attr-dict `:` type($input) `->` type($result)"
 
-    def __init__(self, operand: SSAValue, result_type: Attribute) -> None:
-        super().__init__(operands=[operand], result_types=[result_type])
+    def __init__(self, operand: SSAValue, result_type: Attribute, offset: int = 0) -> None:
+        """``offset``: the elements before the one that is the result's first."""
+        super().__init__(
+            operands=[operand],
+            result_types=[result_type],
+            properties={"first": IntegerAttr(offset, i64) if offset else None},
+        )
+
+    @property
+    def offset(self) -> int:
+        """The elements in memory between the first one of the operand and that of the result."""
+        return 0 if self.first is None else self.first.value.data
 
     def memory_of(self, result: SSAValue) -> SSAValue:
         """The operand."""
         return self.input
+
+    def bytes_before(self, result: SSAValue) -> int:
+        """Those of the elements before the first one."""
+        return self.offset * element_bytes_of(result.type)
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """None: both layouts stand in the types."""
@@ -75,7 +94,13 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
                 )
         source_layout, result_layout = (layout_of(value.type) for value in self._both)
         assert source_layout is not None and result_layout is not None
-        if source_layout.size() == source_layout.cosize() >= result_layout.cosize():
+        if self.offset < 0:
+            raise OperatorError(
+                f"{op_label(self)} starts {-self.offset} elements before its operand does; "
+                "expected `from` a number of at least 0"
+            )
+        end = self.offset + result_layout.cosize()
+        if source_layout.size() == source_layout.cosize() >= end:
             # Without holes, and at least as long: every offset is there.
             return
         self.source_indices()
@@ -90,6 +115,7 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
         Raises ``VerifyException`` where one has no such element.
         """
         source, target = (_offsets(value) for value in self._both)
+        target = target + self.offset
         index_of = np.full(int(source.max()) + 1, -1, np.int64)
         index_of[source.ravel()] = np.arange(source.size)
         inside = target <= source.max()
@@ -98,17 +124,27 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
             self._refuse(int(target.ravel()[int((found < 0).argmax())]))
         return found
 
-    def is_first_part(self) -> bool:
-        """Whether it is the part of the operand that starts where that starts."""
+    def part_start(self) -> tuple[int, ...] | None:
+        """Where the operand has the part that it is: the first coordinate along each dimension.
+
+        ``None`` where it is no part: strides differ, or an extent goes beyond the operand's.
+        """
         if any(has_nested_modes(value.type) for value in self._both):
-            return False
-        layouts = [strides_of(resolved_layout_of(value)) for value in self._both]
-        fits = map(operator.le, shape_of(self.result.type), shape_of(self.input.type))
-        return layouts[0] == layouts[1] and all(fits)
+            return None
+        strides, own = (strides_of(resolved_layout_of(value)) for value in self._both)
+        if strides != own:
+            return None
+        extents, wanted = (shape_of(value.type) for value in self._both)
+        start, left = [0] * len(extents), self.offset
+        for dim in sorted(range(len(extents)), key=strides.__getitem__, reverse=True):
+            if extents[dim] > 1 and strides[dim] > 0:
+                start[dim], left = divmod(left, strides[dim])
+        ends = map(operator.add, start, wanted)
+        return tuple(start) if not left and all(map(operator.le, ends, extents)) else None
 
     def has_windows(self) -> bool:
         """Whether it has a run of neighbouring rows of the operand at each place of a row."""
-        if any(has_nested_modes(value.type) for value in self._both):
+        if self.offset or any(has_nested_modes(value.type) for value in self._both):
             return False
         layouts = [strides_of(resolved_layout_of(value)) for value in self._both]
         (own, seen), (rows, runs) = layouts, (shape_of(value.type) for value in self._both)
@@ -119,7 +155,8 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
     def is_regrouped_in_order(self) -> bool:
         """Whether nested modes become dimensions, or dimensions nested modes, in their order."""
         leaves = [leaves_in_memory(base_layout(resolved_layout_of(value))) for value in self._both]
-        return any(has_nested_modes(value.type) for value in self._both) and leaves[0] == leaves[1]
+        is_nested = any(has_nested_modes(value.type) for value in self._both)
+        return is_nested and not self.offset and leaves[0] == leaves[1]
 
     def permuted_dims(self) -> tuple[int | None, ...] | None:
         """For each dimension of the result, which of the operand's it is.
@@ -127,7 +164,7 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
         ``None`` in it for a dimension of extent 1 and for one that is broadcast; ``None`` where the
         view is no permutation of dimensions.
         """
-        if any(has_nested_modes(value.type) for value in self._both):
+        if self.offset or any(has_nested_modes(value.type) for value in self._both):
             return None
         extents, strides = shape_of(self.input.type), strides_of(resolved_layout_of(self.input))
         left = {dim: pair for dim, pair in enumerate(zip(extents, strides, strict=True))}

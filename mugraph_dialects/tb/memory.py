@@ -42,6 +42,7 @@ from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
+    layout_of,
     op_label,
     resolved_layout_of,
     shape_of,
@@ -285,6 +286,19 @@ class InputOp(CutsRows, MovesTile):
     def numbers(self) -> SSAValue | None:
         """The rows' numbers, ``through``."""
         return self.through
+
+    def contiguous_dim(self) -> int:
+        """The dimension along which the tile's neighbours are neighbours in memory.
+
+        The last, where that is not written, or none is such.
+        """
+        last = len(shape_of(self.result.type)) - 1
+        if self.through is not None or layout_of(self.dtensor.type) is None:
+            return last
+        strides = strides_of(resolved_layout_of(self.dtensor))
+        if self.windows is not None:
+            return self.windows.contiguous_dim(strides)
+        return strides.index(1) if 1 in strides else last
 
     def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
         """The copy for given strides of the operand and of the tile."""

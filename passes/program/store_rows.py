@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -62,7 +61,7 @@ def computed_by(value: SSAValue) -> SSAValue | None:
 
 
 def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows) -> bool:
-    """Analysis: whether each block stores, at once, a part of one row that lies in one place."""
+    """Analysis: whether each block stores, at once, a part of one piece of a row."""
     alone = kernel.is_plain() and not kernel.cuts and not kernel.held_lengths
     if not (alone and kernel.waits_for_grids()):
         return False
@@ -72,14 +71,21 @@ def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows)
     copies = [use.operation for use in tile.result.uses]
     if len(copies) != 1 or not isinstance(copies[0], sched.CopyOp) or copies[0].checked_dims:
         return False
-    layout = resolved_layout_of(tile.result)
-    elements = math.prod(shape_of(tile.result.type))
-    steps = [step for step in tile.block_strides() if step]
-    whole = physical_elements(layout) == elements and not tile.iteration_stride()
-    if not whole or len(steps) != 1 or steps[0] % elements or rows.elements % elements:
+    if tile.iteration_stride() or not lies_in_pieces(tile, kernel.grid_dim, rows.elements):
         return False
     size = element_bytes_of(argument.type)
     return all(step * size % ADDRESS_ALIGNMENT == 0 for step in (rows.row_stride, rows.apart))
+
+
+def lies_in_pieces(tile: sched.LocalTileOp, grid: Sequence[int], elements: int) -> bool:
+    """Analysis: whether each block's tile lies within one of the pieces of so many elements."""
+    span = physical_elements(resolved_layout_of(tile.result))
+    starts = [0]
+    for extent, step in zip(grid, tile.block_strides(), strict=True):
+        starts = [
+            start + block * step for start in starts for block in range(extent if step else 1)
+        ]
+    return all(start % elements + span <= elements for start in starts)
 
 
 def head_of(op: Operation) -> Operation:

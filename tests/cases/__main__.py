@@ -147,14 +147,19 @@ def main() -> int:
     options = _parser().parse_intermixed_args()
     if options.command == "launch":
         return _launch(options)
+    try:
+        selected = select(options.patterns)
+    except LookupError as error:
+        print(error, file=sys.stderr)
+        return 1
     cases = [
         case
-        for case in select(options.patterns)
+        for case in selected
         if not (options.small and case.level is Level.TRANSPILED)
         and (options.command != "sanitize" or case.sanitize)
     ]
     if not cases:
-        print(f"no case matches {' '.join(options.patterns)}", file=sys.stderr)
+        print("none of these cases is small, or for sanitizers, as was asked", file=sys.stderr)
         return 1
     if options.command == "list":
         return _list(cases)

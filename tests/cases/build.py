@@ -6,17 +6,17 @@ like one generated file to ``runtime/launcher.cu``.  Cases with the same generat
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -29,12 +29,14 @@ from fuzz.emulated import (
     with_clusters,
     with_emulated_memory,
 )
+from xdsl.dialects.builtin import ModuleOp
 
 from cases.case import Array, Case, Level, results_of
 from cases.catalogue import all_cases
 from cases.check import MANY_ELEMENTS, derived, inputs_of, parse, quantizes, transpile
 from mugraph.codegen.cuda import CudaTarget
 from mugraph.reading import make_context
+from mugraph.runtime import interpreter
 from mugraph.runtime.batch import MOST_TOGETHER, batch_source
 from mugraph.runtime.compile import CompileError, calls_cublas, compile_kernel
 from mugraph.runtime.cuda import only_function, signature_of
@@ -54,6 +56,8 @@ class Built:
     library: Path | None = None
     number: int = 0
     """Of the µGraph in the library."""
+    budgets: str = ""
+    """The folder of its budgets."""
 
 
 @dataclass(frozen=True)
@@ -69,22 +73,34 @@ class Settings:
     """For the emulator on the CPU, in place of a GPU."""
 
 
+@cache
+def _code_digest() -> str:
+    """Of what makes inputs, references and budgets: the tables and the interpreter."""
+    folders = (Path(__file__).parent, Path(interpreter.__file__).parent)
+    return digest_of(
+        part
+        for folder in folders
+        for path in sorted(folder.rglob("*.py"))
+        for part in (str(path.relative_to(folder)), path.read_bytes())
+    )
+
+
 def data_key(case: Case) -> str:
     """The folder of a case's inputs and reference."""
     name = f"{case.family}-{case.data or case.name}"
-    digest = hashlib.sha256(f"{name} {case.ranges} {case.seed}".encode()).hexdigest()[:8]
+    digest = digest_of([_code_digest(), name, str(case.ranges), str(case.seed)])[:8]
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}-{digest}"
 
 
-def budget_key(case: Case) -> str:
+def budget_key(case: Case, module: ModuleOp) -> str:
     """The folder of a case's budgets, which follow from its schedule unless it gives them."""
     if case.budget is not None:
         return data_key(case)
-    return f"{data_key(case)}-{hashlib.sha256(case.text.encode()).hexdigest()[:8]}"
+    return f"{data_key(case)}-{digest_of([str(module)])[:8]}"
 
 
 @contextmanager
-def _whole_folder(path: Path) -> Iterator[Path]:
+def _whole_folder(path: Path) -> Generator[Path]:
     """A folder that appears at ``path`` when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
@@ -153,7 +169,8 @@ def write_source(task: tuple[str, Settings]) -> Built:
     case, settings = _case(task[0]), task[1]
     try:
         module = transpile(case, parse(case), settings.arch)
-        path = settings.folder / "data" / budget_key(case)
+        budgets_of = budget_key(case, module)
+        path = settings.folder / "data" / budgets_of
         if case.budget is None and not path.exists():
             values, budgets = derived(module, inputs_of(case, parse(case)))
             if not all(np.isfinite(budget).all() for budget in budgets):
@@ -163,7 +180,8 @@ def write_source(task: tuple[str, Settings]) -> Built:
                 _save(folder, "result", values if quantizes(parse(case)) else [])
         text = StringIO()
         CudaTarget().emit(make_context(), module, text)
-        return Built(case.id, source=text.getvalue(), signature=signature_of(only_function(module)))
+        signature = signature_of(only_function(module))
+        return Built(case.id, "", text.getvalue(), signature, budgets=budgets_of)
     except Exception as error:
         return Built(case.id, describe_error(error))
 
@@ -176,18 +194,18 @@ def compile_emulated(source: str) -> Path:
     """The same for the CPU: a shared object whose kernels the emulator runs."""
     source = with_clusters(with_emulated_memory(source))
     launcher = runtime_include_paths()[0].parent / "launcher.cu"
+    flags = ['-DMUGRAPH_GENERATED="kernel.cu"', "-shared"]
 
     def make(folder: Path) -> None:
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
         command = [*emulating_compiler(), "-include", str(precompiled_headers())]
-        command += ['-DMUGRAPH_GENERATED="kernel.cu"', f"-I{folder}", "-shared"]
-        command += [str(launcher), "-o", str(folder / "case.so")]
+        command += [*flags, f"-I{folder}", str(launcher), "-o", str(folder / "case.so")]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
             raise CompileError("\n".join(errors[:5]) or done.stderr[:2000])
 
-    key = digest_of([headers_digest(), launcher.read_text(encoding="utf-8"), source])
+    key = digest_of([headers_digest(), *flags, launcher.read_text(encoding="utf-8"), source])
     return compiled_once(key, "case.so", make)
 
 
@@ -285,13 +303,13 @@ def _compile_all(
 
 
 def inputs_and_budgets(
-    case: Case, settings_folder: Path
+    case: Case, built: Built, settings_folder: Path
 ) -> tuple[list[Array], list[Array], list[Array]]:
     """Inputs, reference and budgets of a case that was built.
 
     Where the case quantizes, its schedule's results in float64 stand for the reference's.
     """
     data = settings_folder / "data" / data_key(case)
-    own = settings_folder / "data" / budget_key(case)
+    own = settings_folder / "data" / built.budgets
     results = load_arrays(own, "result") or load_arrays(data, "result")
     return load_arrays(data, "input"), results, load_arrays(own, "budget")

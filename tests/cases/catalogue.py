@@ -98,9 +98,16 @@ def usual_cases() -> tuple[Case, ...]:
 
 
 def select(patterns: Sequence[str]) -> list[Case]:
-    """The cases of which one of the shell patterns matches the id; all, where there are none."""
+    """The cases of which one of the shell patterns matches the id; all, where there are none.
+
+    Raises ``LookupError`` where a pattern matches no case.
+    """
+    cases = all_cases()
+    for pattern in patterns:
+        if not any(fnmatchcase(case.id, pattern) for case in cases):
+            raise LookupError(f"no case matches {pattern}")
     return [
         case
-        for case in all_cases()
+        for case in cases
         if not patterns or any(fnmatchcase(case.id, pattern) for pattern in patterns)
     ]

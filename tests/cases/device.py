@@ -52,7 +52,7 @@ def run_case(built: Built, folder: Path) -> Outcome:
     start = time.perf_counter()
     case = next(case for case in all_cases() if case.id == built.id)
     try:
-        inputs, expected, budgets = inputs_and_budgets(case, folder)
+        inputs, expected, budgets = inputs_and_budgets(case, built, folder)
         module = load(built)
         inputs = [
             array.view(spec.dtype)
@@ -79,7 +79,7 @@ def run_case(built: Built, folder: Path) -> Outcome:
 def launch_case(built: Built, folder: Path) -> None:
     """Runs a case and looks at nothing: for checkers that watch the process."""
     case = next(case for case in all_cases() if case.id == built.id)
-    inputs, _, _ = inputs_and_budgets(case, folder)
+    inputs, _, _ = inputs_and_budgets(case, built, folder)
     module = load(built)
     module.launch(
         [

@@ -94,6 +94,11 @@ def test_names_are_unique() -> None:
     assert len(set(ids)) == len(ids)
 
 
+def test_a_pattern_that_matches_nothing_is_refused() -> None:
+    with pytest.raises(LookupError, match="no case matches softmax/none-such"):
+        select(["softmax/*", "softmax/none-such"])
+
+
 def test_what_no_cpu_runs_is_listed() -> None:
     left_out = [case.id for case in all_cases() if case.level is not Level.ADDRESSES]
     assert left_out == [case.id for case in select(TOO_LARGE)]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cases.build import Built, Settings, build, load_built
+from cases.build import Built, Settings, budget_key, build, data_key, load_built
 from cases.case import Case, coverage
 from cases.catalogue import select
+from cases.check import parse, transpile
 from cases.device import Outcome, run_all
 from cases.report import covered, failures, write
 from cases.sanitize import command_of, summarize
@@ -22,7 +23,7 @@ EMULATED = (
     "tb_bcast/12x1-row-1x15-column",
     "tb_input_output/random-m-exact-8x8x4",
     "tb_matmul/15x15x15-tile5x5x5-mk-8x8x4",
-    "tb_matmul/92x94x64-tile46x47x32-km-*",
+    "tb_matmul/92x94x64-tile46x47x32-mn-*",
     "tb_reduction/strided-dim1-to6-16x4x2",
     "alignment/tiles-f16-both-2",
     "indirect/experts-in-bulk-f16",
@@ -90,6 +91,17 @@ def test_coverage_names_operators_with_their_types() -> None:
 def case_of(id_: str) -> Case:
     (case,) = select([id_])
     return case
+
+
+def test_budgets_that_are_kept_are_those_of_the_schedule() -> None:
+    derived = case_of("tb_matmul/16x8x16-tile16x8x16-kk-32x1x1")
+    keys = [
+        budget_key(derived, transpile(derived, parse(derived), arch))
+        for arch in ("sm_80", "sm_90a", "sm_90a")
+    ]
+    assert keys[0] != keys[1] == keys[2]
+    given = replace(derived, budget=derived.reference)
+    assert budget_key(given, parse(given)) == data_key(given)
 
 
 def test_the_report_counts_failures(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def precompiled_headers() -> Path:
             # Where that fails, programs that include it say why.
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
             (folder / "warnings.txt").write_text(done.stderr, encoding="utf-8")
-            if making.exists():
+            if not done.returncode:
                 making.replace(compiled)
     return header
 

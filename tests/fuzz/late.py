@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from fuzz.late_devices import LateDevices
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.meetings import with_meetings
@@ -35,6 +35,8 @@ from mugraph.runtime.interpreter import run_function
 
 Array = npt.NDArray[Any]
 Events = list[list[Event]]
+TOLERANCES = {"f32": 1e-4, "f16": 0.02}
+"""How far results may be off, of themselves and of the largest one: f16 rounds by 0.0005 a step."""
 
 
 class Late(NamedTuple):
@@ -89,12 +91,16 @@ def wrong(
     events: Events,
     seed: int,
     calls: Sequence[Sequence[Array]] | None = None,
-    tolerance: float = 1e-4,
+    tolerance: float | None = None,
 ) -> str | None:
     """How results differ from those of devices that run side by side; ``None`` if they do not.
 
-    ``calls`` are the arguments of each call; without them they are drawn.
+    ``calls`` are the arguments of each call; without them they are drawn.  Without a ``tolerance``
+    it is that of the element type.
     """
+    if tolerance is None:
+        types = map(element_type_of, one.program.argument_types)
+        tolerance = TOLERANCES[str(next(types))]
     random = np.random.default_rng(seed)
     if calls is None:
         calls = [
@@ -163,7 +169,7 @@ def check_mutants(
     most: int | None = None,
     seeds: int = 4,
     calls: Sequence[Sequence[Array]] | None = None,
-    tolerance: float = 1e-4,
+    tolerance: float | None = None,
 ) -> tuple[int, int]:
     """How many mutants of a program are reported, and how many are harmless, as they should be.
 

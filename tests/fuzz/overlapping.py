@@ -25,14 +25,17 @@ from mugraph.reading import make_context, parse_text
 
 MUTANTS = 12
 """Of a program that are drawn."""
+ELEMENTS = ("f32", "f16")
 ELEMENTWISE = ("silu", "relu", "tanh")
 
 
 def draw_layers(seed: int, number: int) -> str:
     """The program of each device: rows are whole on all of them, or each has a part.
 
-    Of a mesh with two axes groups are along the second one.
+    Of a mesh with two axes groups are along the second one.  Two of four programs are of f16, which
+    cuBLAS adds to a matrix.
     """
+    element = ELEMENTS[number // 2 % 2]
     random = np.random.default_rng([seed, number])
     mesh = ([2], [3], [4], [2, 2])[int(random.integers(4))]
     devices, axis = mesh[-1], len(mesh) - 1
@@ -42,18 +45,18 @@ def draw_layers(seed: int, number: int) -> str:
     value, extent = "%x", rows if is_whole else part
     cut = "[[]]" if is_whole else f"[[{axis}]]"
     arguments.append(
-        f"%x: tensor<{extent}x{columns}xf32> {{mugraph.sharding = #kn.sharding<{cut}>}}"
+        f"%x: tensor<{extent}x{columns}x{element}> {{mugraph.sharding = #kn.sharding<{cut}>}}"
     )
 
     def add(op: str, given: str, operands: str, shape: tuple[int, int]) -> str:
         name = f"%v{len(lines)}"
-        type_ = f"tensor<{shape[0]}x{shape[1]}xf32>"
+        type_ = f"tensor<{shape[0]}x{shape[1]}x{element}>"
         lines.append(f"{name} = kn.{op} {given} : {operands} -> {type_}")
         return name
 
     for step in range(int(random.integers(2, 6))):
         rows_here = rows if is_whole else part
-        own = f"tensor<{rows_here}x{columns}xf32>"
+        own = f"tensor<{rows_here}x{columns}x{element}>"
         choice = random.random()
         if choice < 0.25:
             value = add(str(random.choice(ELEMENTWISE)), value, own, (rows_here, columns))
@@ -66,13 +69,13 @@ def draw_layers(seed: int, number: int) -> str:
             continue
         wide = int(random.choice([4, 8]))
         is_sum = is_whole and random.random() < 0.7
-        weight = f"tensor<{columns}x{wide}xf32>"
+        weight = f"tensor<{columns}x{wide}x{element}>"
         lies = f"[[{axis}]]" if is_sum else "[[]]"
         arguments.append(f"%w{step}: {weight} {{mugraph.sharding = #kn.sharding<{lies}>}}")
         value = add("matmul", f"{value}, %w{step}", f"({own}, {weight})", (rows_here, wide))
         columns = wide
         if is_sum:
-            given = f"tensor<{rows}x{columns}xf32>"
+            given = f"tensor<{rows}x{columns}x{element}>"
             if random.random() < 0.5:
                 value = add("all_reduce", f"{value} axes [{axis}]", given, (rows, columns))
             else:
@@ -80,7 +83,7 @@ def draw_layers(seed: int, number: int) -> str:
                     "reduce_scatter", f"{value} axes [{axis}] dim 0", given, (part, columns)
                 )
                 is_whole = False
-    type_ = f"tensor<{rows if is_whole else part}x{columns}xf32>"
+    type_ = f"tensor<{rows if is_whole else part}x{columns}x{element}>"
     lies = "[[]]" if is_whole else f"[[{axis}]]"
     body = "\n  ".join(lines)
     return f"""

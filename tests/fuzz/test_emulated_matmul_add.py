@@ -8,9 +8,10 @@ from fuzz.emulated import MUGRAPHS
 from fuzz.properties import Compiled, compile_checked
 
 
-def graph(element: str) -> str:
+def graph(element: str, extents: tuple[int, int, int]) -> str:
     """X · W + S, after a kernel that makes S."""
-    x, w, r = (f"tensor<{extents}x{element}>" for extents in ("8x16", "16x24", "8x24"))
+    m, k, n = extents
+    x, w, r = (f"tensor<{a}x{b}x{element}>" for a, b in ((m, k), (k, n), (m, n)))
     return f"""
 func.func @fuzzed(%x: {x}, %w: {w}, %r: {r}) -> {r} {{
   %s = kn.relu %r : {r} -> {r}
@@ -20,9 +21,26 @@ func.func @fuzzed(%x: {x}, %w: {w}, %r: {r}) -> {r} {{
 """
 
 
+EXTENTS = (
+    (8, 16, 24),
+    # Rows of results and of what kernels make are padded, those of arguments are not.
+    (7, 5, 3),
+    (33, 17, 65),
+    # Single rows and columns.
+    (16, 24, 1),
+    (1, 24, 9),
+    (9, 1, 8),
+    (1, 1, 1),
+)
+
+
 @pytest.fixture(scope="module")
 def compiled() -> list[Compiled]:
-    return [compile_checked(graph(element)) for element in ("f16", "bf16")]
+    return [
+        compile_checked(graph(element, extents))
+        for element in ("f16", "bf16")
+        for extents in EXTENTS
+    ]
 
 
 @pytest.mark.usefixtures("needs_emulator")

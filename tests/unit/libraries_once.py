@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from mugraph.runtime.toolchain import find_toolchain
 
 
 @contextmanager
-def units_once() -> Iterator[None]:
+def units_once() -> Generator[None]:
     """Within, nvcc compiles a translation unit of a library only where it has not yet.
 
     The same are the command, all sources of the library and the headers.  Libraries are linked each

@@ -10,6 +10,7 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,15 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with units_once():
         build(sources_of(GRAPH, ["sm_80", "sm_90a"]), folder, GRAPH.read_text())
     return folder
+
+
+def test_nvcc_is_found_by_a_process_without_standard_input() -> None:
+    """As under some servers."""
+    require()
+    find = "from mugraph.runtime.toolchain import find_toolchain; find_toolchain()"
+    command = [sys.executable, "-c", f"import os; os.close(0); {find}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_header_is_c_and_cpp(tmp_path: Path) -> None:

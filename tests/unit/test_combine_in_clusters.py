@@ -237,16 +237,48 @@ def test_programs_with_tasks_keep_their_workspace() -> None:
 
 def test_parts_of_attention_are_combined_in_their_launch() -> None:
     """The kernel that combines them is planned for that: maxima, sums and outputs at once."""
-    made = generate_cuda(parse_text(make_context(), ATTENTION, "f"), make_context(), "sm_90a")
+    check_attention(ATTENTION, scale=False)
+
+
+def test_few_weights_in_attention_leave_it_its_clusters() -> None:
+    """The weights of a norm of queries are few bytes beside the keys."""
+    old = """  ^bb0(%dq: tensor<1x2x4x16xf16>, %dk"""
+    own = """  ^bb0(%dq: tensor<1x2x4x16xf16>, %dg: tensor<1x1x1x16xf16>, %dk"""
+    load = """    %sq = tb.input %dq imap [1, -1, -1] : tensor<1x2x4x16xf16> -> !tb.stensor<1x1x4x16xf16>
+"""  # noqa: E501 the text as it is printed
+    scaled = """    %raw = tb.input %dq imap [1, -1, -1] : tensor<1x2x4x16xf16> -> !tb.stensor<1x1x4x16xf16>
+    %sg = tb.input %dg imap [-1, -1, -1] : tensor<1x1x1x16xf16> -> !tb.stensor<1x1x1x16xf16>
+    %sq = tb.mul %raw, %sg : (!tb.stensor<1x1x4x16xf16>, !tb.stensor<1x1x1x16xf16>) -> !tb.stensor<1x1x4x16xf16>
+"""  # noqa: E501 the text as it is printed
+    text = ATTENTION.replace(old, own).replace(load, scaled)
+    text = text.replace("kn.customized %q, %k", "kn.customized %q, %g, %k")
+    text = text.replace(
+        "(tensor<1x2x4x16xf16>, tensor<1x2x16x256xf16>",
+        "(tensor<1x2x4x16xf16>, tensor<1x1x1x16xf16>, tensor<1x2x16x256xf16>",
+    )
+    text = text.replace(
+        "%k: tensor<1x2x16x256xf16>, %v",
+        "%g: tensor<1x1x1x16xf16> {mugraph.constant}, %k: tensor<1x2x16x256xf16>, %v",
+        1,
+    )
+    check_attention(text, scale=True)
+
+
+def check_attention(text: str, *, scale: bool) -> None:
+    """Clusters of four compute it, as float64 does; ``scale``: queries are scaled."""
+    made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
     assert made.source.count("mugraph::launch(") == 2
     assert "__cluster_dims__(4, 1, 1)" in made.source
     rng = np.random.default_rng(9)
     shapes = ((1, 2, 4, 32), (1, 2, 32, 16), (1, 2, 16, 256), (1, 2, 256, 16))
     x, w, k, v = (rng.standard_normal(shape).astype(np.float16) / 2 for shape in shapes)
+    g = rng.standard_normal((1, 1, 1, 16)).astype(np.float16)
 
     def check(kernels: CudaModule) -> None:
-        (result,) = kernels.run([x, w, k, v])
+        (result,) = kernels.run([x, w, g, k, v] if scale else [x, w, k, v])
         q = (x.astype(np.float64) @ w.astype(np.float64)).astype(np.float16).astype(np.float64)
+        if scale:
+            q = (q * g).astype(np.float16).astype(np.float64)
         scores = q @ k.astype(np.float64)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         expected = weights @ v.astype(np.float64) / weights.sum(axis=-1, keepdims=True)

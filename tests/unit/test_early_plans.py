@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 from row_programs import softmax
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from benchmarks.h200.pipelines import flat_passes
+from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, parse_text
 
 MLP = """
@@ -50,17 +53,47 @@ TYPES = {
     "!x": "tensor<1x2048xbf16, #cute.layout<(1,2048):(2048,1)>>",
     "!h": "tensor<1x8192xbf16, #cute.layout<(1,8192):(8192,1)>>",
     "!w": "tensor<2048x8192xbf16, #cute.layout<(2048,8192):(1,2048)>>",
+    "!o": "tensor<2048x2048xbf16, #cute.layout<(2048,2048):(1,2048)>>",
     "!d": "tensor<8192x2048xbf16, #cute.layout<(8192,2048):(1,8192)>>",
 }
 
 
-def gate(attributes: str, blocks: int = 128) -> CustomizedOp:
-    """The kernel of gate and up of an MLP of one row, planned, behind one of so many blocks."""
-    text = MLP.replace("ATTRIBUTES", attributes).replace("BLOCKS", str(blocks))
+BEHIND_A_PRODUCT = (
+    """%wd: !d ATTRIBUTES) -> !x {
+  %x = kn.customized %in grid [BLOCKS, 1, 1] block [128, 1, 1] forloop 1 plan <tiles = written> {
+  ^bb0(%di: !x):
+    %si = tb.input %di imap [1, -1, -1] : !x -> !tb.stensor<1xCOLUMNSxbf16>
+    %q = tb.square %si : !tb.stensor<1xCOLUMNSxbf16> -> !tb.stensor<1xCOLUMNSxbf16>
+    tb.output %q omap [1, -1, -1] : !tb.stensor<1xCOLUMNSxbf16> -> !x
+  } : (!x) -> !x
+""",
+    """%wd: !d ATTRIBUTES, %wo: !o ATTRIBUTES) -> !x {
+  %x = kn.customized %in, %wo grid [32, 1, 1] block [128, 1, 1] forloop 32 {
+  ^bb0(%di: !x, %do: !o):
+    %si = tb.input %di imap [-1, -1, -1] fordim 1 : !x -> !tb.stensor<1x64xbf16>
+    %so = tb.input %do imap [1, -1, -1] fordim 0 : !o -> !tb.stensor<64x64xbf16>
+    %po = tb.matmul %si, %so : (!tb.stensor<1x64xbf16>, !tb.stensor<64x64xbf16>) -> !tb.stensor<1x64xbf16>
+    %q = tb.forloop_accum none %po : !tb.stensor<1x64xbf16> -> !tb.stensor<1x64xbf16>
+    tb.output %q omap [1, -1, -1] : !tb.stensor<1x64xbf16> -> !x
+  } : (!x, !o) -> !x
+""",  # noqa: E501 the text as it is printed
+)
+"""What computes the rows of the MLP, and a product with fewer weights than its own in its place."""
+
+
+def program(attributes: str, blocks: int = 128, *, behind_a_product: bool = False) -> ModuleOp:
+    """An MLP of one row behind a kernel of so many blocks, or behind a product."""
+    text = MLP.replace(*BEHIND_A_PRODUCT) if behind_a_product else MLP
+    text = text.replace("ATTRIBUTES", attributes).replace("BLOCKS", str(blocks))
     text = text.replace("COLUMNS", str(2048 // blocks))
     for name, type_ in TYPES.items():
         text = text.replace(name, type_)
-    module = parse_text(make_context(), text, "mlp")
+    return parse_text(make_context(), text, "mlp")
+
+
+def gate(attributes: str, blocks: int = 128, *, behind_a_product: bool = False) -> CustomizedOp:
+    """The kernel of gate and up, planned."""
+    module = program(attributes, blocks, behind_a_product=behind_a_product)
     PassPipeline((PlanPass(arch="sm_90a"),)).apply(make_context(), module)
     (function,) = (op for op in module.ops if isinstance(op, FuncOp))
     _, own, _ = (op for op in function.walk() if isinstance(op, CustomizedOp))
@@ -84,6 +117,26 @@ def test_behind_few_blocks_as_much_is_on_its_way_as_fits() -> None:
     ]
     assert turns[1] > turns[0]
     assert ahead[1] >= 1.5 * ahead[0]
+
+
+def test_behind_a_shorter_product_half_of_the_shared_memory_is_left() -> None:
+    """As many bytes are on their way, and blocks of both share a multiprocessor."""
+    plans = [gate("{mugraph.constant}", behind_a_product=own).decided for own in (False, True)]
+    turns = [plan.forloop or 32 for plan in plans]
+    ahead = [
+        ((plan.stages or (2,))[0] - 1) / count for plan, count in zip(plans, turns, strict=True)
+    ]
+    assert turns[1] >= turns[0] and ahead[1] >= ahead[0]
+    module = program("{mugraph.constant}", behind_a_product=True)
+    PassPipeline(flat_passes("transpile", "h200")).apply(make_context(), module)
+    output, gate_up, down = (
+        op for op in module.walk() if isinstance(op, sched.KernelOp) and op.constant_inputs
+    )
+    target = target_named("h200")
+    memory = target.shared_memory_per_multiprocessor - 2 * target.reserved_shared_memory_per_block
+    sizes = [kernel.smem_bytes or 0 for kernel in (output, gate_up, down)]
+    assert sizes[0] + sizes[1] <= memory < sizes[0] + 2 * sizes[1]
+    assert 2 * sizes[2] > memory
 
 
 def test_what_threads_wait_for_has_one_stage_behind_few_blocks_too() -> None:

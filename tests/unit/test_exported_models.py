@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import runpy
 import subprocess
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -166,3 +168,14 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes | None) -> None:
         says = "is no exported program"
     with pytest.raises(UserError, match=says):
         exported.read_exported(path)
+
+
+def test_an_archive_that_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "wrong.pt2"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("a", "b")
+    logged: list[logging.LogRecord] = []
+    monkeypatch.setattr(logging.getLogger("torch.export"), "handle", logged.append)
+    with pytest.raises(UserError, match="is no exported program of this PyTorch") as error:
+        exported.read_exported(path)
+    assert "warnings above" not in str(error.value) and not logged

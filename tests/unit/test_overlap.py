@@ -6,6 +6,7 @@ import pytest
 from fuzz.late import Late, check_mutants, late, wrong
 from fuzz.overlapping import MUTANTS, check_layers, draw_layers
 from thorough import THOROUGH, inputs
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
@@ -249,6 +250,19 @@ def test_what_stands_behind_a_sum_begins_with_the_part_of_the_device_that_added_
     ]
 
 
+SQUARE = """
+    func.func @f(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>)
+        -> (tensor<16x16xf32> {mugraph.sharding = #kn.sharding<[[]]>})
+        attributes {mugraph.mesh = [2], mugraph.per_device} {
+      %a = kn.matmul %x, %x : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+      %b = kn.matmul %w, %x : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+      %y = kn.add %a, %b : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+      %s = kn.all_reduce %y axes [0] : tensor<16x16xf32> -> tensor<16x16xf32>
+      func.return %s : tensor<16x16xf32>
+    }
+    """
+"""Products take a range of an argument on their left, and all of it on their right."""
+
 SLICED = """
     func.func @f(%x: tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[0]]>})
         -> (tensor<4x16xf32> {mugraph.sharding = #kn.sharding<[[1]]>})
@@ -285,6 +299,7 @@ ARGUMENT = """
 """A sum of what the caller has: its copy is what devices write for one another."""
 
 PROGRAMS = {
+    "squares": SQUARE,
     "gathered twice": GATHERED_TWICE,
     "sum of an argument": ARGUMENT,
     **{f"residual, {devices} devices": residual(devices) for devices in (2, 3)},
@@ -387,6 +402,11 @@ def overlaps(collective: str, devices: int, rows: int, depth: int, columns: int)
     text = product(collective, devices, rows, depth, columns).replace("xf32>", "xbf16>")
     module = parse_text(make_context(), text, "product")
     PartitionPass().apply(make_context(), module)
+    return overlap_of(module)
+
+
+def overlap_of(module: ModuleOp) -> str:
+    """How the one collective of the program of each device overlaps, by what that takes."""
     function = only_function(module)
     overlap_collectives(function, target_named("h200"))
     operators = [*function.body.block.ops]
@@ -417,6 +437,45 @@ def test_products_overlap_as_takes_the_least_time() -> None:
         (4, 4096, 8192, "in parts"),
     ):
         assert overlaps("all-reduce", devices, rows, depth, 8192) == way
+
+
+X, Y = "tensor<4096x4096xbf16>", "tensor<4096x8192xbf16>"
+ALONG_ROWS = "tensor<4096x8192xbf16, #cute.layout<(4096,8192):(1,4096)>>"
+
+
+@pytest.mark.parametrize(
+    ("weight", "body", "way"),
+    [
+        (Y, f"%y = kn.matmul %x, %w : ({X}, {Y}) -> {Y}", "added"),
+        # A kernel of ours would add what cuBLAS cannot.
+        (
+            Y,
+            f"""%p = kn.matmul %x, %w : ({X}, {Y}) -> {Y}
+            %y = kn.silu %p : {Y} -> {Y}""",
+            "pushed",
+        ),
+        (ALONG_ROWS, f"%y = kn.matmul %x, %w : ({X}, {ALONG_ROWS}) -> {Y}", "pushed"),
+        # A weight's transpose, which all ranges take, would be copied in each call.
+        (
+            "tensor<8192x4096xbf16>",
+            f"""%t = kn.transpose %w dims [1, 0] : tensor<8192x4096xbf16> -> {Y}
+            %y = kn.matmul %x, %t : ({X}, {Y}) -> {Y}""",
+            "pushed",
+        ),
+    ],
+)
+def test_a_sum_goes_around_where_cublas_adds_and_takes_weights_as_they_lie(
+    weight: str, body: str, way: str
+) -> None:
+    text = f"""
+    func.func @f(%x: {X}, %w: {weight}) -> ({Y} {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [2], mugraph.per_device}} {{
+      {body}
+      %s = kn.all_reduce %y axes [0] : {Y} -> {Y}
+      func.return %s : {Y}
+    }}
+    """
+    assert overlap_of(parse_text(make_context(), text, "sum")) == way
 
 
 @pytest.mark.parametrize("number", range(inputs(8, 200)))

@@ -102,7 +102,8 @@ class PlanPass(Plan, ModulePass):
         every = [each for op in mugraphs_of(module) for each in buckets_of(module, op)]
         functions = [op for op in every if self.function in ("", op.sym_name.data)]
         if not functions:
-            raise PassFailedException(f"--{self.name}: the module has no µGraph @{self.function}")
+            missing = f"µGraph @{self.function}" if self.function else "function with a body"
+            raise PassFailedException(f"--{self.name}: the module has no {missing}")
         chosen: list[CustomizedOp] = []
         for op in functions:
             graphs = custom_kernels(op)

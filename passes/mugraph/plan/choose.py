@@ -29,11 +29,15 @@ from mugraph.passes.mugraph.plan.clusters import plan_combination
 from mugraph.passes.mugraph.plan.early import (
     brings_weights,
     has_weights,
+    holds_weights,
     leaves_room,
     lets_next_start,
+    stages_beside,
+    stages_in_flight,
     stages_meanwhile,
     takes_few_turns,
     waits_for_few_blocks,
+    waits_for_shorter,
 )
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
@@ -126,6 +130,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
     early = has_weights(graph) and leaves_room(shape, target)
     alone = lets_next_start(graph, shape, target)
     is_whole = plan.loads is None and plan.split_k in (None, 1)
+    if is_whole and holds_weights(graph, shape, target):
+        every = Plan(loads="cp_async", stages=(shape.iterations,), pdl="early")
+        return plan.over(replace(every, preferred=("stages",)))
     few = is_whole and takes_few_turns(graph, shape, target)
     if plan.needs_producer() or (producer_pays(shape, target) and not few):
         # A loop of one iteration has a producer only where that is said.
@@ -136,6 +143,9 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         start = "early" if early else "end"
         return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
     meanwhile = early and brings_weights(graph) and waits_for_few_blocks(graph, target)
+    if few and not meanwhile and waits_for_shorter(graph) and stages_beside(shape, target):
+        beside = Plan(loads="cp_async", stages=(stages_beside(shape, target),), pdl="early")
+        return plan.over(replace(beside, preferred=("stages",)))
     streams = streams_weights(graph, shape, target)
     return plan.over(
         loads_by_threads(shape, target, early=early or alone, meanwhile=meanwhile, streams=streams)
@@ -318,10 +328,10 @@ def stages_by_threads(
     """
     if shape.loading.waited_for:
         return (1,)
-    own = _stages_for(shape.blocks, shape, target)
+    own = stages_in_flight(shape.blocks, shape, target)
     rounds = _rounds(shape, own, target)
     last = shape.blocks - sum(rounds[:-1])
-    most = max(own, _stages_for(last, shape, target))
+    most = max(own, stages_in_flight(last, shape, target))
     alike = (n for n in range(own, most + 1) if len(_rounds(shape, n, target)) == len(rounds))
     wanted = max(*alike, stages_meanwhile(shape, target) if meanwhile else 1)
     if streams and len(_rounds(shape, STREAMED, target)) == len(rounds):
@@ -337,7 +347,7 @@ def streams_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> 
         return False
     if shape.iterations < STREAMED_TURNS:
         return False
-    own = _stages_for(shape.blocks, shape, target)
+    own = stages_in_flight(shape.blocks, shape, target)
     moved = device_ns(shape.loading.tensor_bytes, target)
     return len(_rounds(shape, own, target)) > 1 and 2 * shape.product_ns(target) < moved
 
@@ -346,13 +356,6 @@ def _rounds(shape: KernelShape, stages: int, target: Target) -> list[int]:
     """How many blocks run in each round of those that run at once."""
     at_once = resident_blocks(shape, stages, target) * target.multiprocessors
     return [min(at_once, shape.blocks - first) for first in range(0, shape.blocks, at_once)]
-
-
-def _stages_for(blocks: int, shape: KernelShape, target: Target) -> int:
-    """The stages of a kernel of which so many blocks run, where its shared memory has room."""
-    waves = math.ceil(blocks / target.multiprocessors)
-    ahead = 2 * target.bytes_in_flight_per_multiprocessor() / max(shape.loop_bytes * waves, 1)
-    return min(math.ceil(ahead) + 1, stages_of(shape, target) or 1, shape.iterations)
 
 
 def producer_pays(shape: KernelShape, target: Target) -> bool:

@@ -9,7 +9,7 @@ from xdsl.ir import BlockArgument
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
-from mugraph.passes.mugraph.plan.early import brings_weights, has_weights
+from mugraph.passes.mugraph.plan.early import brings_mostly_weights, has_weights
 from mugraph.passes.targets import Target
 
 COMBINED_NS = 1000.0
@@ -24,10 +24,11 @@ def may_combine_in_clusters(graph: CustomizedOp, blocks: int, parts: int, target
     """Whether blocks that compute so many parts of each sum may be clusters that combine them.
 
     They are those of a program with weights, all of which run at once.  Blocks that bring weights
-    start long before they may use them, and share launches.
+    start long before they may use them, and share launches; those of a norm inside of attention
+    are few, and count for nothing.
     """
     fits = parts > 1 and target.blocks_per_cluster % parts == 0 and blocks <= target.multiprocessors
-    return fits and has_weights(graph) and not brings_weights(graph)
+    return fits and has_weights(graph) and not brings_mostly_weights(graph)
 
 
 def producer_of_parts(graph: CustomizedOp) -> CustomizedOp | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
@@ -11,6 +12,7 @@ from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import CustomizedOp, RegroupOp
+from mugraph.dialects.tensor_types import bytes_of
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate, stages_of
 from mugraph.passes.costs.memory import device_ns
@@ -23,6 +25,10 @@ ABOUT_ALIKE = 1.03
 """Times of such kernels that tell nothing."""
 FILLED = 2 / 3
 """Of the shared memory of a multiprocessor what weights of a kernel that waits may have."""
+LITTLE = 0.1
+"""Of the bytes of a block's loop what may come after a wait with all weights of the block."""
+FEWEST_BESIDE = 3
+"""Stages of a kernel that leaves half of the shared memory to the one before it."""
 SHORT_NS = 720.0
 """What a kernel that is short takes beside its launch and the latency of memory, at most.
 
@@ -56,6 +62,39 @@ def brings_weights(graph: CustomizedOp) -> bool:
     return has_weights(graph) and any(map(is_constant, graph.operands))
 
 
+def brings_mostly_weights(graph: CustomizedOp) -> bool:
+    """Whether most bytes of a kernel's operands are weights."""
+    sizes = [(bytes_of(each.type), is_constant(each)) for each in graph.operands]
+    return 2 * sum(size for size, constant in sizes if constant) > sum(size for size, _ in sizes)
+
+
+def half_of_memory(shape: KernelShape, target: Target) -> int:
+    """The bytes of rings for which half of a multiprocessor's shared memory has room.
+
+    A block that takes no more starts beside one of the kernel before.
+    """
+    half = target.shared_memory_per_multiprocessor // 2 - target.reserved_shared_memory_per_block
+    return half - shape.fixed_bytes(target.warp_size)
+
+
+def holds_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """Whether blocks have all their weights on their way before they wait, and little comes then.
+
+    Weights come while kernels before it leave the memory idle, if all blocks run at once, beside
+    those of the kernel before.  So none needs parts of another one, nor a kernel that adds up.  A
+    step of Llama-3.2-1B takes 736 us on an H200 with queries, keys and values so, and 761 with
+    parts of their depth, if gate and up leave the projection room
+    (``benchmarks/results/decode_layers_h200.md``).
+    """
+    ring = shape.iterations * shape.loop_bytes
+    single = bool(shape.loop.products) and not shape.loop.chained and not shape.loop.converts
+    fits = single and 1 < shape.iterations <= MAX_STAGES and ring <= half_of_memory(shape, target)
+    others = sum(bytes_of(each.type) for each in graph.operands if not is_constant(each))
+    little = brings_mostly_weights(graph) and has_weights(graph) and others <= LITTLE * ring
+    few = shape.blocks <= target.multiprocessors
+    return little and fits and few and leaves_room(shape, target)
+
+
 def has_weights(graph: CustomizedOp) -> bool:
     """Whether kernels of a program may load something before they wait for others: its weights.
 
@@ -67,6 +106,15 @@ def has_weights(graph: CustomizedOp) -> bool:
     if function is None or not any(map(is_constant, function.args)):
         return False
     return sum(isinstance(op, CustomizedOp) for op in function.body.block.ops) > 1
+
+
+def kernels_before(graph: CustomizedOp) -> Iterator[CustomizedOp]:
+    """The kernels whose results a kernel reads."""
+    for value in graph.operands:
+        while isinstance(value.owner, SharesMemory | RegroupOp):
+            value = value.owner.operands[0]
+        if isinstance(made := value.owner, CustomizedOp):
+            yield made
 
 
 def lets_next_start(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
@@ -103,14 +151,50 @@ def waits_for_few_blocks(graph: CustomizedOp, target: Target) -> bool:
 
     All that has room in shared memory is then loaded meanwhile.
     """
-    for value in graph.operands:
-        while isinstance(value.owner, SharesMemory | RegroupOp):
-            value = value.owner.operands[0]
-        if isinstance(made := value.owner, CustomizedOp):
-            grid, parts = made.decided.grid or made.grid_dim, made.decided.split_k or 1
-            if 2 * parts * math.prod(grid) <= target.multiprocessors:
-                return True
+    for made in kernels_before(graph):
+        grid, parts = made.decided.grid or made.grid_dim, made.decided.split_k or 1
+        if 2 * parts * math.prod(grid) <= target.multiprocessors:
+            return True
     return False
+
+
+def weights_of(graph: CustomizedOp) -> int:
+    """The bytes of a kernel's weights."""
+    return sum(bytes_of(each.type) for each in graph.operands if is_constant(each))
+
+
+def waits_for_shorter(graph: CustomizedOp) -> bool:
+    """Whether a kernel waits for one that brings weights, but fewer.
+
+    It loses less by leaving that one half of the shared memory than it gains by starting beside it.
+    """
+    own = weights_of(graph)
+    return any(0 < weights_of(made) < own for made in kernels_before(graph))
+
+
+def stages_beside(shape: KernelShape, target: Target) -> int:
+    """The stages for which half of a multiprocessor's shared memory has room; 0 if too few.
+
+    Where gate and up of Llama-3.2-1B have three stages there, and start beside the projection in
+    front of them, a step takes 761 us on an H200, and 773 where two larger stages leave it no room
+    (``benchmarks/results/decode_layers_h200.md``).
+    """
+    if shape.blocks > target.multiprocessors or shape.loading.waited_for:
+        return 0
+    stages = half_of_memory(shape, target) // max(shape.loop_bytes, 1)
+    return min(stages, MAX_STAGES, shape.iterations) if stages >= FEWEST_BESIDE else 0
+
+
+def stages_in_flight(blocks: int, shape: KernelShape, target: Target) -> int:
+    """The stages of a kernel of which so many blocks run, where its shared memory has room."""
+    waves = math.ceil(blocks / target.multiprocessors)
+    ahead = 2 * target.bytes_in_flight_per_multiprocessor() / max(shape.loop_bytes * waves, 1)
+    return min(math.ceil(ahead) + 1, stages_of(shape, target) or 1, shape.iterations)
+
+
+def bytes_ahead(shape: KernelShape, stages: int) -> int:
+    """What a block has on its way before it waits."""
+    return (stages - 1) * shape.loop_bytes
 
 
 def stages_meanwhile(shape: KernelShape, target: Target) -> int:

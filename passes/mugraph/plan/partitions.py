@@ -18,7 +18,7 @@ from mugraph.dialects.programming_model import (
     MAX_GROUP_COLUMNS,
     SECTOR_BYTES,
 )
-from mugraph.dialects.tensor_types import element_bytes_of
+from mugraph.dialects.tensor_types import bytes_of, element_bytes_of
 from mugraph.passes.mugraph.plan.filled_rounds import Blocks, filled
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.moved import waits_for_loads
@@ -93,6 +93,8 @@ WAVES, WAVES_OF_ROWS = 8, 64
 """Blocks for each multiprocessor, at most; also of kernels of rows that threads hold."""
 FEW_BLOCKS = max(SPLITS)
 """Multiprocessors for each block, at most: a split of the loop can still fill the others."""
+CACHED_BYTES = 2**16
+"""Tensors of no more than this come from the second-level cache, but for one of many blocks."""
 SMALLEST_ROW_BYTES = SECTOR_BYTES
 """Tiles have no shorter rows than this, unless the tensor has."""
 
@@ -263,16 +265,24 @@ def suits_products(extent: int, tile: int) -> bool:
     return whole or tile == extent <= max(UNEVEN_TILES)
 
 
-def _block_counts(space: TileSpace, number: int, *, of_rows: bool) -> list[Blocks]:
-    """Into how many blocks a dimension may be cut so that rows of tiles stay long enough."""
+def _block_counts(
+    space: TileSpace, number: int, *, of_rows: bool, as_they_lie: bool = False
+) -> list[Blocks]:
+    """Into how many blocks a dimension may be cut so that rows of tiles stay long enough.
+
+    ``as_they_lie``: rows are those in memory, and not of the last dimension, of large tensors.
+    """
     dimension = space.dimensions[number]
     if numbers_matrices(space, number):
         # Tiles of several matrices are cut into single ones at some cost.
         return [Blocks(dimension.extent)]
     smallest = 1
     for op in space.graph.body.block.ops:
-        value = op.result if isinstance(op, tb.InputOp) else None
-        if value is not None and space.numbers[value][-1] == number:
+        if not isinstance(op, tb.InputOp):
+            continue
+        if as_they_lie and bytes_of(op.dtensor.type) <= CACHED_BYTES:
+            continue
+        if space.numbers[op.result][op.contiguous_dim() if as_they_lie else -1] == number:
             smallest = max(smallest, SMALLEST_ROW_BYTES // 2)
     evenly = [
         Blocks(count)
@@ -322,7 +332,7 @@ def _columns_of_groups(space: TileSpace, groups: Sequence[frozenset[int]]) -> in
     return next((place for place, group in enumerate(groups) if column in group), None)
 
 
-def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
+def _grids(space: TileSpace, target: Target, *, as_they_lie: bool) -> Iterator[Partition]:
     """Partitions with other grids, each dimension along the axis that it has, or a free one."""
     old = partition_of(space)
     taken = {axis for d in space.dimensions for axis in d.axes} | set(space.fixed_axes)
@@ -340,9 +350,10 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
     of_rows = old.forloop == 1 and reduces_rows(space)
     most = (WAVES_OF_ROWS if of_rows else WAVES) * target.multiprocessors
     present = math.prod(old.grid)
+    counts = partial(_block_counts, space, of_rows=of_rows, as_they_lie=as_they_lie)
     counts_of = [
         sorted(
-            set[Blocks].intersection(*({*_block_counts(space, n, of_rows=of_rows)} for n in group)),
+            set[Blocks].intersection(*({*counts(n)} for n in group)),
             key=lambda each: (each.blocks, each.tile or 0),
         )
         for group in axes
@@ -352,13 +363,13 @@ def _grids(space: TileSpace, target: Target) -> Iterator[Partition]:
     if columns is not None:
         extent = space.dimensions[min(list(axes)[columns])].extent
         narrow = partial(filled, extent=extent, others=others, at_once=target.multiprocessors)
-        cuts_of = itertools.chain.from_iterable(narrow(counts, columns) for counts in cuts_of)
-    for counts in cuts_of:
-        blocks = others * math.prod(each.blocks for each in counts)
+        cuts_of = itertools.chain.from_iterable(narrow(parts, columns) for parts in cuts_of)
+    for parts in cuts_of:
+        blocks = others * math.prod(each.blocks for each in parts)
         if not min(present, target.multiprocessors // FEW_BLOCKS) <= blocks <= max(most, present):
             continue
         grid, cuts = list(old.grid), list(old.cuts)
-        for (group, axis), (count, tile) in zip(axes.items(), counts, strict=True):
+        for (group, axis), (count, tile) in zip(axes.items(), parts, strict=True):
             grid[axis] = count
             for number in group:
                 cuts[number] = Cut((axis,) if count > 1 else (), cuts[number].looped, tile)
@@ -396,8 +407,13 @@ def _loops(
     divides: Divides,
     with_a_loop: Callable[[], Partition | None],
     loop_tiles: LoopTiles,
+    *,
+    everywhere: bool,
 ) -> Iterator[Partition]:
-    """The same with other numbers of iterations, as far as the loop's tiles may change."""
+    """The same with other numbers of iterations, as far as the loop's tiles may change.
+
+    ``everywhere``: in a graph without a loop all grids get one.
+    """
     yield partition
     if partition.forloop == 1 and not partition.looped():
         chosen = with_a_loop()
@@ -405,7 +421,7 @@ def _loops(
             return
         # The present grid alone gets a loop where the graph has none, but for groups of weights.
         of_groups = any(numbers_matrices(space, number) for number in chosen.looped())
-        if partition != partition_of(space) and not of_groups:
+        if partition != partition_of(space) and not (of_groups or everywhere):
             return
         cuts = tuple(
             cut._replace(looped=new.looped)
@@ -445,15 +461,21 @@ def _loops(
         yield partition.with_loop(-(-common // tile), tile)
 
 
-def partitions(space: TileSpace, target: Target, divides: Divides) -> Iterator[Partition]:
-    """The present partition, and others, all with the present block."""
+def partitions(
+    space: TileSpace, target: Target, divides: Divides, *, as_they_lie: bool = False
+) -> Iterator[Partition]:
+    """The present partition, and others, all with the present block.
+
+    ``as_they_lie``: tiles may be short along the last dimension of tensors that lie otherwise, and
+    a graph without a loop gets one in all grids.
+    """
     seen: set[Partition] = set()
     with_a_loop = cache(partial(_with_a_loop, space))
     loop_tiles = cache(partial(_loop_tiles, space))
     present, depths = partition_of(space), whole_depths(space)
     padded = padded_rows(space) if reduces_rows(space) else {}
-    for grid in (present, *_grids(space, target)):
-        for cut in _loops(space, grid, divides, with_a_loop, loop_tiles):
+    for grid in (present, *_grids(space, target, as_they_lie=as_they_lie)):
+        for cut in _loops(space, grid, divides, with_a_loop, loop_tiles, everywhere=as_they_lie):
             whole = cut if cut == present else with_whole_steps(cut, depths)
             of_padded_rows = with_padded_rows(space, whole, padded) if padded else ()
             for partition in (whole, *of_padded_rows):

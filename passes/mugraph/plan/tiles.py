@@ -13,15 +13,21 @@ from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.costs.work import Load, Loads, PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
 from mugraph.passes.mugraph.plan.clusters import COMBINED_NS, may_combine_in_clusters
+from mugraph.passes.mugraph.plan.combination import NO_WORK, USUAL_THREADS, combination_time
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
+    brings_mostly_weights,
     brings_weights,
+    bytes_ahead,
+    holds_weights,
+    stages_beside,
+    stages_in_flight,
     stages_meanwhile,
     takes_few_turns,
     waits_for_few_blocks,
+    waits_for_shorter,
 )
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.limits import (
@@ -69,15 +75,8 @@ MOST_OF_PRODUCTS = 256
 as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
 MOST_OF_CHAINS = 3 * GROUP_THREADS
 """Also so many, where warp groups pass on what products give."""
-USUAL_THREADS = 256
-"""Enough to copy and to share products, few enough to have many registers each."""
 USUAL_LOOP_BYTES = 24 * 1024
 """Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
-NO_WORK = PhaseWork((), 0)
-FEWEST_SUMS = 128
-"""A block that combines parts has as many sums."""
-OPERATORS_OF_COMBINATION = 3
-"""On each part: a product with its weight, the accumulator, and its rescaling."""
 PART_NS = 60.0
 """What each further part of a sum that blocks divide costs besides: the kernel that adds the parts
 up loads one after another.  Parts of chains, such as attention, have none of that: no pair that was
@@ -156,11 +155,17 @@ class _Bounded(NamedTuple):
 
 
 def _bounded(
-    space: TileSpace, target: Target, threads: int, divides: Divides, *, split: bool
+    space: TileSpace,
+    target: Target,
+    threads: int,
+    divides: Divides,
+    *,
+    split: bool,
+    as_they_lie: bool,
 ) -> list[_Bounded]:
     """All partitions and divisions, those first that may take least."""
     to_pad = dimensions_to_pad(space)
-    cuts = list(partitions(space, target, divides))
+    cuts = list(partitions(space, target, divides, as_they_lie=as_they_lie))
     alike: dict[frozenset[int], list[int]] = {}
     for place, partition in enumerate(cuts):
         alike.setdefault(partition.looped(), []).append(place)
@@ -198,56 +203,23 @@ def _saved_in_clusters(space: TileSpace, partition: Partition, split: int, targe
     return COMBINED_NS if may_combine_in_clusters(space.graph, blocks, split, target) else 0.0
 
 
-@cache
-def combination_time(
-    blocks: int,
-    parts: int,
-    split: int,
-    stored_bytes: int,
-    parallel: int,
-    target: Target,
-    after: PhaseWork = NO_WORK,
-    shared: int = 0,
-) -> float | None:
-    """Nanoseconds of the kernel that adds up what blocks have stored, partitioned anew.
-
-    Each of ``blocks`` tiles has ``parts`` sums, ``split`` times over.  The kernel's blocks divide
-    the tiles further, along what is ``parallel``, over so many blocks at most, and load all parts
-    of theirs at once.  Of products ``after`` the loop the columns are parallel: each block loads
-    all the ``shared`` sums that are their left matrices.
-    """
-    times: list[float] = []
-    spread, results = 1, stored_bytes // PART_BYTES if shared else parts
-    while spread <= max(1, min(results // FEWEST_SUMS, parallel)):
-        own = shared + (parts - shared) // spread
-        loaded = own * PART_BYTES * split
-        shape = KernelShape(
-            blocks * spread,
-            USUAL_THREADS,
-            1,
-            Loads((Load(loaded, parts * PART_BYTES * blocks * split, looped=False),)),
-            PhaseWork((), OPERATORS_OF_COMBINATION * own * split),
-            after.shared_by(spread) if shared else NO_WORK._replace(elements=own),
-            stored_bytes // spread,
-            own * PART_BYTES + loaded,
-        )
-        time = estimate(shape, target)
-        if time is not None:
-            times.append(time)
-        spread *= 2
-    return min(times, default=None)
-
-
 Fits = Callable[[Partition, KernelShape], bool]
 """Whether a kernel of such tiles can have what its plan says."""
 
 
 def _candidates(
-    space: TileSpace, target: Target, fits: Fits | None, limit: Longest, *, split: bool
+    space: TileSpace,
+    target: Target,
+    fits: Fits | None,
+    limit: Longest,
+    *,
+    split: bool,
+    as_they_lie: bool = False,
 ) -> list[TileChoice]:
     """All allowed partitions but those that take too long for a limit.
 
-    What the loads take shows of most of them that they do.
+    What the loads take shows of most of them that they do.  ``as_they_lie`` is that of
+    ``partitions``.
     """
     # Few sets of dimensions are looped, each in many partitions.
     check = cache(partial(LoopAnalysis, space))
@@ -262,7 +234,9 @@ def _candidates(
     to_pad = dimensions_to_pad(space)
     choices: list[TileChoice] = []
     longest = math.inf
-    for least, division in _bounded(space, target, fewest, divides, split=split):
+    for least, division in _bounded(
+        space, target, fewest, divides, split=split, as_they_lie=as_they_lie
+    ):
         if least > longest:
             break
         partition = division.whole.partition
@@ -319,6 +293,13 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)
+    held = _that_hold_weights(space, target, written) if fastest.split > 1 else []
+    if held:
+        # It is estimated to lose what comes before the wait, which is no reason to fuse otherwise.
+        longest = ABOUT_ALIKE * min(choice.time for choice in held)
+        alike = [choice for choice in held if choice.time <= longest]
+        best = min(alike, key=lambda choice: (choice.partition.forloop, choice.time))
+        return best._replace(time=min(best.time, fastest.time))
     if not fastest.keeps_busy(target) and _waits_for_memory(space, fastest, target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
@@ -346,27 +327,57 @@ def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileCh
     return best
 
 
+def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[TileChoice]:
+    """Partitions with which blocks have all weights of a kernel on their way before they wait."""
+    if written.split_k is not None or not brings_mostly_weights(space.graph):
+        return []
+
+    def fits(partition: Partition, shape: KernelShape) -> bool:
+        return holds_weights(space.graph, shape, target) and can_have(
+            space, partition, shape, written, target
+        )
+
+    limit = nearly_the_least()
+    return _candidates(space, target, fits, limit, split=False, as_they_lie=True)
+
+
 def _of_fewest_turns(
     space: TileSpace, choices: Sequence[TileChoice], target: Target
 ) -> list[TileChoice]:
     """Of kernels that should have few iterations those of the fewest that take about as long.
 
-    Of those that wait for a kernel of few blocks these have most bytes on their way meanwhile.
+    Of those that wait for a kernel of few blocks these have most bytes on their way meanwhile;
+    those that wait for a shorter one leave it room, where they have as many on their way.
     """
     if not brings_weights(space.graph):
         return []
     waits = waits_for_few_blocks(space.graph, target)
-    timed: list[tuple[float, tuple[int, float], TileChoice]] = []
+    timed: list[tuple[float, KernelShape, TileChoice]] = []
     for choice in choices:
         shape = shape_under(space, choice.partition)
         if choice.split == 1 and takes_few_turns(space.graph, shape, target):
             fill = fill_ns(shape, target, bulk=shape.prefers_bulk(target))
-            ahead = (stages_meanwhile(shape, target) - 1) * shape.loop_bytes if waits else 0
-            timed.append((choice.time - fill, (-ahead, shape.turns), choice))
+            timed.append((choice.time - fill, shape, choice))
     longest = ABOUT_ALIKE * min((time for time, _, _ in timed), default=0.0)
-    alike = [(order, choice) for time, order, choice in timed if time <= longest]
-    first = min((order for order, _ in alike), default=None)
-    return [choice for order, choice in alike if order == first]
+    alike = [(shape, choice) for time, shape, choice in timed if time <= longest]
+    if not alike:
+        return []
+
+    def order(shape: KernelShape) -> tuple[int, float]:
+        ahead = bytes_ahead(shape, stages_meanwhile(shape, target)) if waits else 0
+        return -ahead, shape.turns
+
+    first = min((shape for shape, _ in alike), key=order)
+    if not waits and waits_for_shorter(space.graph):
+        ahead = bytes_ahead(first, stages_in_flight(first.blocks, first, target))
+        beside = [
+            shape
+            for shape, _ in alike
+            if stages_beside(shape, target)
+            and bytes_ahead(shape, stages_beside(shape, target)) >= ahead
+        ]
+        first = min(beside, key=order, default=first)
+    return [choice for shape, choice in alike if order(shape) == order(first)]
 
 
 def _waits_for_memory(space: TileSpace, choice: TileChoice, target: Target) -> bool:

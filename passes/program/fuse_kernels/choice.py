@@ -23,6 +23,10 @@ from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.heads import join_heads
 from mugraph.passes.program.fuse_kernels.long_rows import divide_rows
 from mugraph.passes.program.fuse_kernels.merging import merged
+from mugraph.passes.program.fuse_kernels.packed_products import (
+    has_packed_products,
+    unpack_products,
+)
 from mugraph.passes.program.fuse_kernels.recompute import recompute
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program, write_results_again
 from mugraph.passes.program.fuse_kernels.stacks import join_stacks
@@ -32,6 +36,12 @@ from mugraph.passes.targets import Target
 MOST_SEARCHED_AGAIN = 48
 """Operators of a program; a whole model is searched once (the encoder of SAM would take 96 s of
 processor instead of 49, for the same kernels)."""
+UNPACKED = 0.85
+"""Of its estimated time that a program must take less than with products taken apart.
+
+Seven programs for which that holds took 0.72 to 1.04 of their time on an H200, 0.89 in the mean;
+two at 0.87 and 0.88 took 1.01 and 1.11 (``benchmarks/results/packed_products_h200.md``).
+"""
 
 
 def take_apart(function: FuncOp) -> list[str]:
@@ -165,6 +175,7 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
 
 def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
     """The kernels of a program without scans; they compute again what takes longer to load."""
+    unpacked = function.clone() if has_packed_products(function) else None
     written = Found.of(function, target, certificates=certificates)
     members = written.fusion.program.members
     kernel_of = {op: number for number, group in enumerate(written.groups) for op in members(group)}
@@ -173,12 +184,16 @@ def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
         return written
     copies = [function.clone(), function.clone()]
     changed = [recompute(copies[0], [kernel_of[op] for op in operators]), divide_rows(copies[1])]
+    known = written.fusion.known
     best = written
     for copy, is_other in zip(copies, changed, strict=True):
         if is_other:
-            known = written.fusion.known
             other = Found.of_prepared(copy, target, certificates=certificates, known=known)
             best = min(best, other, key=lambda found: found.time)
+    if unpacked is not None and unpack_products(unpacked):
+        prepare_program(unpacked)
+        other = Found.of_prepared(unpacked, target, certificates=certificates, known=known)
+        best = other if other.time < UNPACKED * best.time else best
     return best if best is written else _moved(best, function)
 
 

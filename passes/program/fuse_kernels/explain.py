@@ -27,6 +27,11 @@ from mugraph.passes.targets import DEFAULT_TARGET, target_named
 def explanation(function: FuncOp, found: Found) -> str:
     """The kernels of a function in order, and each pair that hand tensors over and stay two."""
     fusion, kernels = found.fusion, found.kernels
+    if not kernels:
+        return (
+            f"@{function.sym_name.data}: nothing to fuse; kernels that are written, or that "
+            "--fuse-kernels has made, stay as they are\n"
+        )
     times = [fusion.cost(group) for group in kernels]
     lines = [
         f"@{function.sym_name.data}: {len(kernels)} kernels, {microseconds(sum(times))}; "

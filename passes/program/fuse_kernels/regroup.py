@@ -214,12 +214,12 @@ def _used(views: Sequence[Operation]) -> list[Operation]:
 
 
 def is_view(op: Operation) -> bool:
-    """Whether an operator of a group is a change of indices, or takes the first part of a tensor.
+    """Whether an operator of a group is a change of indices, or sees a part of a tensor.
 
     In a group it is no operator on tiles, or a slice.
     """
     return isinstance(op, (kn.ReshapeOp, kn.TransposeOp)) or (
-        isinstance(op, kn.ViewOp) and op.is_first_part()
+        isinstance(op, kn.ViewOp) and op.part_start() is not None
     )
 
 
@@ -362,7 +362,9 @@ def _(op: Operation, operands: Sequence[SSAValue], group: Regrouping) -> SSAValu
 
 @rewritten.register
 def _(op: kn.ViewOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
-    return _slice(op, [0] * len(shape_of(op.result.type)), operands, group)
+    start = op.part_start()
+    assert start is not None  # is_view has said so
+    return _slice(op, start, operands, group)
 
 
 def _extents(row: Sequence[Atom]) -> list[int]:

@@ -27,13 +27,13 @@ class Chain:
     cuts: dict[Operation, DeviceCut] = field(default_factory=dict[Operation, DeviceCut])
 
     @property
-    def values(self) -> dict[SSAValue, int]:
-        """What there is of in parts, and the dimension that is cut."""
-        found: dict[SSAValue, int] = {}
+    def values(self) -> set[tuple[SSAValue, int]]:
+        """What there is of in parts, with each dimension along which it is cut."""
+        found = set[tuple[SSAValue, int]]()
         for op, cut in self.cuts.items():
             for values, dims in ((op.operands, cut.operands), (op.results, cut.results)):
                 pairs = zip(values, dims, strict=True)
-                found |= {value: dim for value, dim in pairs if dim is not None}
+                found |= {(value, dim) for value, dim in pairs if dim is not None}
         return found
 
     @property
@@ -148,7 +148,7 @@ def _chain(cuts: dict[Operation, DeviceCut], devices: int) -> Chain | None:
     """The operators in their order; ``None`` where there is no product, or parts are no ranges."""
     order = sorted(cuts, key=lambda op: _number(op))
     chain = Chain({op: cuts[op] for op in order})
-    can_be_cut = all(are_ranges(v.type, dim, devices) for v, dim in chain.values.items())
+    can_be_cut = all(are_ranges(v.type, dim, devices) for v, dim in chain.values)
     return chain if chain.products and can_be_cut else None
 
 

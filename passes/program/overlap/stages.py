@@ -62,9 +62,22 @@ def ranges_of(op: kn.CollectiveOp, chain: Chain) -> list[Ranges]:
         if (op.cut_dim is None or ranges.own == ranges.others)
         and all(
             are_ranges(value.type, along, op.devices * ranges.units)
-            for value, along in chain.values.items()
+            for value, along in chain.values
         )
     ]
+
+
+def library_adds(op: kn.CollectiveOp, maker: Operation) -> bool:
+    """Whether cuBLAS adds what a device got to what an operator makes of the sum's summand."""
+    return (
+        op.combination is Combiner.SUM
+        and isinstance(maker, kn.MatmulOp)
+        and set(maker.properties) <= {"operandSegmentSizes"}
+        and len(shape_of(maker.result.type)) == 2
+        and element_type_of(maker.lhs.type) in (f16, bf16)
+        and len({element_type_of(v.type) for v in (*maker.operands, maker.result)}) == 1
+        and all(layout_of(v.type) is None for v in (*maker.operands, maker.result))
+    )
 
 
 class _Stages:
@@ -101,13 +114,15 @@ class _Stages:
     def _computed(self, shift: int, taken: Range, addend: SSAValue | None) -> SSAValue:
         made: dict[SSAValue, SSAValue] = {}
         for each, cut in self._chain.cuts.items():
+            operands: list[SSAValue] = []
             for value, dim in zip(each.operands, cut.operands, strict=True):
                 if dim is not None and value not in made:
                     whole = self._of_member(value, dim, shift)
                     made[value] = self._range(whole, dim, taken, self._units)
-            operands = [made.get(value, value) for value in each.operands]
+                # One operator may take all of what another one, or it itself, takes a range of.
+                operands.append(value if dim is None else made[value])
             is_last = each.results[0] == self._op.input
-            if addend is not None and is_last and self._may_add(each):
+            if addend is not None and is_last and library_adds(self._op, each):
                 lhs, rhs = operands
                 new = kn.MatmulAddOp(lhs, rhs, addend)
                 addend = None
@@ -125,18 +140,6 @@ class _Stages:
                 made[old] = result
         total = made[self._op.input]
         return total if addend is None else self._combined(total, addend)
-
-    def _may_add(self, each: Operation) -> bool:
-        """Whether cuBLAS adds what a product is added to."""
-        return (
-            self._op.combination is Combiner.SUM
-            and isinstance(each, kn.MatmulOp)
-            and set(each.properties) <= {"operandSegmentSizes"}
-            and len(shape_of(each.result.type)) == 2
-            and element_type_of(each.lhs.type) in (f16, bf16)
-            and len({element_type_of(v.type) for v in (*each.operands, each.result)}) == 1
-            and all(layout_of(v.type) is None for v in (*each.operands, each.result))
-        )
 
     def _range(self, value: SSAValue, dim: int, taken: Range, units: int) -> SSAValue:
         """A range of a tensor of so many units."""

@@ -21,7 +21,7 @@ from mugraph.passes.costs.devices import (
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
 from mugraph.passes.program.overlap.cuts import Chain, kernel_of
-from mugraph.passes.program.overlap.stages import Range, Ranges
+from mugraph.passes.program.overlap.stages import Range, Ranges, library_adds
 from mugraph.passes.program.use_peers import meetings_of, shares_a_kernel
 from mugraph.passes.targets import Target
 
@@ -89,10 +89,11 @@ def time_delivered(
 def time_added(op: kn.CollectiveOp, chain: Chain, ranges: Ranges, target: Target) -> float:
     """Microseconds that it takes to add what a device got of the others to its own part.
 
-    Against the products by themselves, and without the collective.  Infinite for more than two
-    devices, on which it was not timed.
+    Against the products by themselves, and without the collective.  Infinite for what was not
+    timed: more than two devices, and sums that cuBLAS does not add.
     """
-    if op.devices > 2:
+    maker = op.input.owner
+    if op.devices > 2 or not isinstance(maker, Operation) or not library_adds(op, maker):
         return math.inf
     links, units = links_between(op.devices), op.devices * ranges.units
     unit = _bytes(op.input) / units
@@ -115,7 +116,10 @@ def time_added(op: kn.CollectiveOp, chain: Chain, ranges: Ranges, target: Target
             copied = (op.devices - 1) * taken.size * unit / COPIED_BYTES
             sent = max(sent, done + MET) + copied
     whole, _ = _times(chain.products, chain, 1, target)
-    return max(done, sent) + TAKEN + (SPLIT - 1) * whole
+    # What all ranges take is laid out before them where it is no argument: a weight's transpose.
+    uncut = {value for each, cut in chain.cuts.items() for value in _uncut(each, cut)}
+    made = sum(2 * _bytes(value) for value in uncut if isinstance(value.owner, Operation))
+    return max(done, sent) + TAKEN + (SPLIT - 1) * whole + device_ns(made, target) / 1e3
 
 
 def time_pushed(op: kn.CollectiveOp, target: Target) -> float:

@@ -13,15 +13,23 @@ inline constexpr std::size_t kDefaultSharedMemory = 48 * 1024;
 
 // Where kernels are launched; `overlaps` those that may start while the kernel before them still runs, because they
 // wait for it themselves (arch/grid_dependency.h). Those that are cooperative start only if all their blocks run at once.
+// With `largest_carveout` a multiprocessor keeps all it can of its memory as shared memory: to change that it must be
+// idle, so that a block of another kernel could not start beside those that run.
 struct Queue {
   cudaStream_t stream;
   bool overlaps = false;
   bool is_cooperative = false;
+  bool largest_carveout = false;
   Queue(cudaStream_t stream_) : stream(stream_) {}
   Queue(cudaStream_t stream_, bool overlaps_) : stream(stream_), overlaps(overlaps_) {}
 };
 
 inline Queue overlapping(cudaStream_t stream) { return Queue(stream, true); }
+inline Queue beside_others(cudaStream_t stream) {
+  Queue queue(stream, true);
+  queue.largest_carveout = true;
+  return queue;
+}
 inline Queue cooperative(cudaStream_t stream) {
   Queue queue(stream);
   queue.is_cooperative = true;
@@ -56,21 +64,23 @@ inline void launch_with_pointers(char const* name, Kernel kernel, dim3 grid, dim
   if (!queue.overlaps && !queue.is_cooperative) {
     status = cudaLaunchKernel(kernel, grid, block, pointers, smem_bytes, queue.stream);
   } else {
-    cudaLaunchAttribute attribute{};
+    cudaLaunchAttribute attributes[2]{};
     if (queue.is_cooperative) {
-      attribute.id = cudaLaunchAttributeCooperative;
-      attribute.val.cooperative = 1;
+      attributes[0].id = cudaLaunchAttributeCooperative;
+      attributes[0].val.cooperative = 1;
     } else {
-      attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      attribute.val.programmaticStreamSerializationAllowed = 1;
+      attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[0].val.programmaticStreamSerializationAllowed = 1;
     }
+    attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attributes[1].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
     cudaLaunchConfig_t config{};
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = smem_bytes;
     config.stream = queue.stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
+    config.attrs = attributes;
+    config.numAttrs = queue.largest_carveout ? 2 : 1;
     status = cudaLaunchKernelExC(&config, kernel, pointers);
   }
   if (status != cudaSuccess) {

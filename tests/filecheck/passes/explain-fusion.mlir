@@ -1,4 +1,5 @@
 // RUN: mg-opt --explain-fusion %s 2>&1 >/dev/null | filecheck %s
+// RUN: mg-opt --explain-fusion %examples/rmsnorm_linear.mlir 2>&1 >/dev/null | filecheck %s --check-prefix WRITTEN
 
 func.func @layer_norm_and_product(%x: tensor<16x4096xf16>, %w: tensor<4096x1024xf16>) -> tensor<16x1024xf16> {
   %n = kn.layer_norm %x over [4096] epsilon 1.0e-05 : (tensor<16x4096xf16>) -> tensor<16x4096xf16>
@@ -11,6 +12,8 @@ func.func @layer_norm_and_product(%x: tensor<16x4096xf16>, %w: tensor<4096x1024x
 // CHECK-NEXT:   kernels 0 and 1 stay two:
 // CHECK-NEXT:     along dimension 1 of %x: a product of two sums, each with a summand that is known only after the loop, would become sums of powers; they cancel, and round much worse
 // CHECK-NEXT:     one kernel adds {{.*}} µs, two {{.*}} µs
+
+// WRITTEN: @rmsnorm_linear: nothing to fuse; kernels that are written, or that --fuse-kernels has made, stay as they are
 
 func.func @groups(%x: tensor<16x256xf16>) -> tensor<16x4xf16> {
   %s = kn.square %x : tensor<16x256xf16> -> tensor<16x256xf16>

@@ -2,9 +2,15 @@
 // multiprocessor holds its even share of them: 2 of 256. A kernel alone stays, few blocks, and what brings no weights.
 // RUN: mg-opt --plan="tiles=written loads=cp_async" --transpile=arch=h200 %s | filecheck %s
 // RUN: mg-opt --plan="tiles=written loads=cp_async" --transpile=arch=sm_80 %s | filecheck %s --check-prefix NONE
+// RUN: mg-opt --plan="tiles=written loads=cp_async" --transpile=arch=h200 -t 'cuda{function=weights}' %s | filecheck %s --check-prefix CUDA
 
+// All kernels of such a function have the largest carve-out of shared memory.
 // CHECK: sched.kernel @weights_custom0 {{.*}} grid [256, 1, 1] {{.*}} smem 76928
+// CHECK: func.func @weights({{.*}} kn.largest_carveout
 // NONE-NOT: smem 76928
+// NONE-NOT: kn.largest_carveout
+// CUDA: mugraph::launch("weights_custom0", {{.*}} 76928, mugraph::beside_others(stream)
+// CUDA: mugraph::launch("weights_custom1", {{.*}} mugraph::beside_others(stream)
 func.func @weights(%x: tensor<16x512xf16>, %w: tensor<512x8192xf16> {mugraph.constant}) -> tensor<16x8192xf16> {
   %y = kn.customized %x, %w grid [256, 1, 1] block [128, 1, 1] forloop 4 {
   ^bb0(%dx: tensor<16x512xf16>, %dw: tensor<512x8192xf16>):
@@ -36,6 +42,7 @@ func.func @alone(%x: tensor<16x512xf16>, %w: tensor<512x4096xf16> {mugraph.const
   func.return %y : tensor<16x4096xf16>
 }
 
+// CHECK-NOT: kn.largest_carveout
 // CHECK: sched.kernel @others_custom0 {{.*}} grid [256, 1, 1] {{.*}} smem [[OWN]]
 // CHECK: sched.kernel @few_custom0 {{.*}} grid [64, 1, 1] {{.*}} smem [[OWN]]
 func.func @others(%x: tensor<16x512xf16>, %w: tensor<512x8192xf16>) -> tensor<16x8192xf16> {

@@ -1,6 +1,7 @@
 // A product of row-major matrices plus another one, by cuBLAS. Host only.
 //
 // D[m, n] = C[m, n] + sum over k of A[m, k] B[k, n], added up in fp32 and rounded once. C may be D.
+// Rows of a matrix may be further apart than they are long: its leading dimension says how far.
 #pragma once
 
 #include <cublasLt.h>
@@ -22,21 +23,32 @@ inline uint32_t alignment_of(void const* address) {
   return static_cast<uint32_t>(std::min<std::uintptr_t>(value & (~value + 1), 256));
 }
 
+// The extents of a product, and the leading dimensions of its matrices in elements.
+struct GemmAddShape {
+  int m, n, k;
+  int ldd, lda, ldb, ldc;
+
+  auto key() const { return std::make_tuple(m, n, k, ldd, lda, ldb, ldc); }
+};
+
 // How cuBLAS computes products of some extents and alignments, found at the first one of a device and kept.
 struct GemmAddPlan {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr;
   cublasLtMatrixLayout_t b = nullptr;
   cublasLtMatrixLayout_t c = nullptr;
+  cublasLtMatrixLayout_t d = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
 
   // cuBLAS's matrices are column-major: D is row-major, so its transpose is computed, B^T A^T.
-  GemmAddPlan(cublasLtHandle_t handle, cudaDataType_t type, int m, int n, int k,
+  GemmAddPlan(cublasLtHandle_t handle, cudaDataType_t type, GemmAddShape const& shape,
               std::array<uint32_t, 4> const& alignments) {
+    const int m = shape.m, n = shape.n, k = shape.k;
     check(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    check(cublasLtMatrixLayoutCreate(&a, type, k, m, k), "cublasLtMatrixLayoutCreate");
-    check(cublasLtMatrixLayoutCreate(&b, type, n, k, n), "cublasLtMatrixLayoutCreate");
-    check(cublasLtMatrixLayoutCreate(&c, type, n, m, n), "cublasLtMatrixLayoutCreate");
+    check(cublasLtMatrixLayoutCreate(&a, type, k, m, shape.lda), "cublasLtMatrixLayoutCreate");
+    check(cublasLtMatrixLayoutCreate(&b, type, n, k, shape.ldb), "cublasLtMatrixLayoutCreate");
+    check(cublasLtMatrixLayoutCreate(&c, type, n, m, shape.ldc), "cublasLtMatrixLayoutCreate");
+    check(cublasLtMatrixLayoutCreate(&d, type, n, m, shape.ldd), "cublasLtMatrixLayoutCreate");
     cublasLtMatmulPreference_t preference = nullptr;
     check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     cublasLtMatmulHeuristicResult_t found{};
@@ -50,7 +62,7 @@ struct GemmAddPlan {
             "cublasLtMatmulPreferenceSetAttribute");
     }
     // Without a workspace: a sum is not split, and calls on several streams share nothing.
-    check(cublasLtMatmulAlgoGetHeuristic(handle, product, b, a, c, c, preference, 1, &found, &count),
+    check(cublasLtMatmulAlgoGetHeuristic(handle, product, b, a, c, d, preference, 1, &found, &count),
           "cublasLtMatmulAlgoGetHeuristic");
     check(cublasLtMatmulPreferenceDestroy(preference), "cublasLtMatmulPreferenceDestroy");
     check(count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : found.state, "finding a product of cuBLAS");
@@ -60,7 +72,7 @@ struct GemmAddPlan {
 
 // Enqueues it on `stream`. Throws std::runtime_error where cuBLAS refuses.
 template <class T>
-void gemm_add(cudaStream_t stream, T* d, T const* a, T const* b, T const* c, int m, int n, int k) {
+void gemm_add(cudaStream_t stream, T* d, T const* a, T const* b, T const* c, GemmAddShape const& shape) {
   CublasHandles& handles = CublasHandles::get();
   const std::lock_guard<std::mutex> guard(handles.lock);
   // A handle of cuBLAS is one of cuBLASLt.
@@ -69,14 +81,14 @@ void gemm_add(cudaStream_t stream, T* d, T const* a, T const* b, T const* c, int
   int device = 0;
   mugraph::check(cudaGetDevice(&device), "asking for the current device");
   const std::array<uint32_t, 4> alignments = {alignment_of(b), alignment_of(a), alignment_of(c), alignment_of(d)};
-  using Key = std::tuple<int, int, int, int, std::array<uint32_t, 4>>;
+  using Key = std::tuple<int, decltype(shape.key()), std::array<uint32_t, 4>>;
   static auto* const plans = new std::map<Key, GemmAddPlan>();
-  const Key key{device, m, n, k, alignments};
+  const Key key{device, shape.key(), alignments};
   auto found = plans->find(key);
-  if (found == plans->end()) found = plans->emplace(key, GemmAddPlan(handle, type, m, n, k, alignments)).first;
+  if (found == plans->end()) found = plans->emplace(key, GemmAddPlan(handle, type, shape, alignments)).first;
   const GemmAddPlan& plan = found->second;
   const float one = 1.0F;
-  check(cublasLtMatmul(handle, plan.product, &one, b, plan.b, a, plan.a, &one, c, plan.c, d, plan.c, &plan.algorithm,
+  check(cublasLtMatmul(handle, plan.product, &one, b, plan.b, a, plan.a, &one, c, plan.c, d, plan.d, &plan.algorithm,
                        nullptr, 0, stream),
         "cublasLtMatmul");
 }

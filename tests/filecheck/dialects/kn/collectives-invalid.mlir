@@ -102,3 +102,19 @@ func.func @ranges(%x: tensor<2x8xf32>, %z: tensor<2x8xf32>) attributes {mugraph.
   %y = kn.all_to_all %c axes [0] split 1 concat 1 delivered : tensor<2x16xf32> -> tensor<2x16xf32>
   func.return
 }
+
+// -----
+
+// CHECK: 'kn.all_slice' %y is of the member -1 places further, expected 1 to 1 places in a group along axes [0]
+func.func @behind(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [2], mugraph.per_device} {
+  %y = kn.all_slice %x axes [0] dim 0 shift -1 : tensor<4x8xf32> -> tensor<2x8xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: 'kn.peer' %y is of the member 2 places further, expected 1 to 1 places in a group along axes [0]
+func.func @itself(%x: tensor<4x8xf32>) attributes {mugraph.mesh = [2], mugraph.per_device} {
+  %y = kn.peer %x axes [0] shift 2 : tensor<4x8xf32> -> tensor<4x8xf32>
+  func.return
+}

@@ -3,6 +3,7 @@
 // RUN: sed 's/loads = tma/load = tma/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix PART
 // RUN: sed 's/loads = tma/loads = dma/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix WORD
 // RUN: sed 's/stages = .2, 3./stages = [0]/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix STAGES
+// RUN: sed 's/stages = .2, 3./stages = 2/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix LIST
 // RUN: sed 's/forloop = 8/forloop = 0/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix LOOP
 // RUN: sed 's/pdl = late/loads = tma/' %s | not mg-opt 2>&1 | filecheck %s --check-prefix TWICE
 // RUN: sed "s/preferred = .stages/preferred = [ping_pong/" %s | not mg-opt 2>&1 | filecheck %s --check-prefix FREE
@@ -13,7 +14,8 @@
 // WORD: error: #kn.plan: loads = dma is unknown; expected one of tma, cp_async
 // STAGES: error: #kn.plan: stages = [0] cannot be; write numbers of at least 1
 // LOOP: error: #kn.plan: forloop = 0 must be at least 1
-// TWICE: error: loads is written twice;
+// LIST: error: stages is a list: expected stages = [...]
+// TWICE: error: loads is written twice; leave one out
 // FREE: error: #kn.plan: preferred = [ping_pong, loads]: the plan leaves ping_pong free
 
 func.func @f(%x: tensor<16x256xf16>, %w: tensor<256x64xf16>) -> tensor<16x64xf16> {

@@ -29,3 +29,19 @@ func.func @as_another_type(%x: tensor<4xf16, #cute.layout<(4):(1)>>) -> tensor<4
   %t = kn.view %x : tensor<4xf16, #cute.layout<(4):(1)>> -> tensor<4xbf16, #cute.layout<(4):(1)>>
   func.return %t : tensor<4xbf16, #cute.layout<(4):(1)>>
 }
+
+// -----
+
+// CHECK: 'kn.view' %t: the result has an element at offset 24, where the operand (%x) has none
+func.func @columns_beyond(%x: tensor<4x6xf16, #cute.layout<(4,6):(6,1)>>) -> tensor<4x3xf16, #cute.layout<(4,3):(6,1)>> {
+  %t = kn.view %x from 4 : tensor<4x6xf16, #cute.layout<(4,6):(6,1)>> -> tensor<4x3xf16, #cute.layout<(4,3):(6,1)>>
+  func.return %t : tensor<4x3xf16, #cute.layout<(4,3):(6,1)>>
+}
+
+// -----
+
+// CHECK: 'kn.view' %t starts 4 elements before its operand does; expected `from` a number of at least 0
+func.func @before(%x: tensor<4x6xf16, #cute.layout<(4,6):(6,1)>>) -> tensor<4x3xf16, #cute.layout<(4,3):(6,1)>> {
+  %t = kn.view %x from -4 : tensor<4x6xf16, #cute.layout<(4,6):(6,1)>> -> tensor<4x3xf16, #cute.layout<(4,3):(6,1)>>
+  func.return %t : tensor<4x3xf16, #cute.layout<(4,3):(6,1)>>
+}

@@ -59,3 +59,7 @@
 // TYPE: mg-opt: error: --resolve-layout: the option 'arch' is '1'; expected a word.
 // RUN: not mg-opt -t 'cuda{x=1}' %s 2>&1 | filecheck %s --check-prefix TARGET-OPTION
 // TARGET-OPTION: mg-opt: error: -t cuda has no option 'x'.
+// RUN: not mg-opt --transpile="arch=sm_80 arch=sm_90a" %s 2>&1 | filecheck %s --check-prefix TWICE
+// TWICE: mg-opt: error: --transpile: the option 'arch' is written twice; leave one out.
+// RUN: echo 'builtin.module {}' | not mg-opt --plan 2>&1 | filecheck %s --check-prefix NOTHING
+// NOTHING: mg-opt: error: --plan: the module has no function with a body

@@ -69,14 +69,15 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, voi
                                      cublasLtMatrixLayout_t d_matrix, cublasLtMatmulAlgo_t const*, void*, size_t,
                                      cudaStream_t) {
   const bool fits = a_matrix->rows == d_matrix->rows && a_matrix->columns == b_matrix->rows &&
-                    b_matrix->columns == d_matrix->columns && c_matrix->leading == d_matrix->leading;
+                    b_matrix->columns == d_matrix->columns && c_matrix->rows == d_matrix->rows &&
+                    c_matrix->columns == d_matrix->columns;
   if (!fits || *static_cast<float const*>(alpha) != 1.0F || *static_cast<float const*>(beta) != 1.0F) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   for (int column = 0; column < d_matrix->columns; ++column) {
     for (int row = 0; row < d_matrix->rows; ++row) {
       const long long index = row + column * d_matrix->leading;
-      double sum = emulator::gemm_element(c, c_matrix->type, index);
+      double sum = emulator::gemm_element(c, c_matrix->type, row + column * c_matrix->leading);
       for (int k = 0; k < a_matrix->columns; ++k) {
         sum += emulator::gemm_element(a, a_matrix->type, row + k * a_matrix->leading) *
                emulator::gemm_element(b, b_matrix->type, k + column * b_matrix->leading);

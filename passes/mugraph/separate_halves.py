@@ -1,0 +1,277 @@
+"""``--separate-halves``: what rotates halves of heads keeps each of them in tiles of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import tb
+from mugraph.dialects.constant import is_constant
+from mugraph.dialects.cute.attributes import LayoutAttr
+from mugraph.dialects.cute.layout import Layout
+from mugraph.dialects.functions import mugraphs_of
+from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.kn import CustomizedOp, ViewOp
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.named_extents import buckets_of
+from mugraph.dialects.tensor_types import (
+    bytes_of,
+    element_type_of,
+    layout_of,
+    row_major_strides,
+    shape_of,
+)
+from mugraph.dialects.windows import Mode, Windows
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.mugraph.plan.early import brings_mostly_weights, has_weights
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+
+def is_of_halves(op: Operation) -> bool:
+    """Analysis: whether an operator takes a tile apart, or puts it together, along its last
+    dimension, in two parts of one extent."""
+    if not isinstance(op, tb.SplitOp | tb.ConcatOp):
+        return False
+    whole, parts = whole_and_parts(op)
+    extents = [shape_of(part.type)[-1] for part in parts]
+    last = len(shape_of(whole.type)) - 1
+    return op.moved_dim == last and len(extents) == 2 and extents[0] == extents[1]
+
+
+def whole_and_parts(op: tb.SplitOp | tb.ConcatOp) -> tuple[SSAValue, tuple[SSAValue, ...]]:
+    """The tile that an operator takes apart or puts together, and its parts."""
+    if isinstance(op, tb.SplitOp):
+        return op.input, tuple(op.parts)
+    return op.result, tuple(op.inputs)
+
+
+def lies_row_major(type_: Attribute) -> bool:
+    """Analysis: whether a type says that a tensor lies without gaps, row by row."""
+    return layout_of(type_) == row_major(shape_of(type_))
+
+
+def row_major(shape: Sequence[int]) -> Layout:
+    """The layout of a tensor without gaps."""
+    return Layout(tuple(shape), row_major_strides(shape))
+
+
+def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
+    """Analysis: which tiles of an operator must be halved along their last dimension with one.
+
+    ``None`` where the operator cannot take halves of it.
+    """
+    last = len(shape_of(value.type)) - 1
+    if is_of_halves(op):
+        assert isinstance(op, tb.SplitOp | tb.ConcatOp)  # as it is of halves
+        return [] if whole_and_parts(op)[0] is value else None
+    if isinstance(op, tb.InputOp):
+        plain = op.through is None and op.windows is None and not op.ends
+        return [] if plain and last not in (*op.map_, op.loop_dim) else None
+    if isinstance(op, tb.OutputOp):
+        row = last > 0 and op.dtensor_type.get_shape()[last - 1] == 1
+        free = last not in (*op.map_, op.loop_dim) and not op.ends
+        return [] if row and free and lies_row_major(op.dtensor_type) else None
+    if not isinstance(op, HasTileIndices) or len(op.results) != 1:
+        return None
+    along = [index for index in op.tile_indices() if (value, last) in op.places(index)]
+    if len(along) != 1 or along[0].kind is not IndexKind.PARALLEL:
+        return None
+    places = op.places(along[0])
+    at_end = all(dim == len(shape_of(other.type)) - 1 for other, dim in places)
+    return [other for other, _ in places] if at_end else None
+
+
+def halved_in(graph: CustomizedOp) -> set[SSAValue] | None:
+    """Analysis: the tiles of a kernel that must be halved where it takes halves apart.
+
+    ``None`` where it takes none, or something needs a whole one.
+    """
+    ops = [*graph.body.block.ops]
+    todo = [
+        whole_and_parts(op)[0]
+        for op in ops
+        if isinstance(op, tb.SplitOp | tb.ConcatOp) and is_of_halves(op)
+    ]
+    parts = {
+        part
+        for op in ops
+        if isinstance(op, tb.SplitOp | tb.ConcatOp) and is_of_halves(op)
+        for part in whole_and_parts(op)[1]
+    }
+    found: set[SSAValue] = set()
+    while todo:
+        value = todo.pop()
+        if value in found:
+            continue
+        found.add(value)
+        owner = value.owner
+        assert isinstance(owner, Operation)  # as tiles of operators are
+        for op in (owner, *(use.operation for use in value.uses)):
+            more = halved_with(value, op)
+            if more is None:
+                return None
+            todo += more
+    same = len({shape_of(value.type)[-1] for value in found}) == 1
+    return found if same and not found & parts else None
+
+
+def half_of(type_: Attribute) -> tb.STensorType:
+    """The type of half a tile."""
+    *others, last = shape_of(type_)
+    return tb.STensorType((*others, last // 2), element_type_of(type_))
+
+
+@dataclass
+class Separation:
+    """Rewrite: the body of a kernel with two tiles in place of each that is halved."""
+
+    halved: set[SSAValue]
+    body: Block
+    made: dict[SSAValue, tuple[SSAValue, ...]] = field(
+        default_factory=dict[SSAValue, tuple[SSAValue, ...]]
+    )
+    types: list[TensorType[Attribute]] = field(default_factory=list[TensorType[Attribute]])
+    """Of the results."""
+
+    def add(self, op: Operation) -> None:
+        """The operator, once or for each half."""
+        if is_of_halves(op):
+            assert isinstance(op, tb.SplitOp | tb.ConcatOp)  # as it is of halves
+            whole, parts = whole_and_parts(op)
+            if isinstance(op, tb.SplitOp):
+                self.made.update((p, (h,)) for p, h in zip(parts, self.made[whole], strict=True))
+            else:
+                self.made[whole] = tuple(self.made[part][0] for part in parts)
+        elif isinstance(op, tb.OutputOp):
+            self.store(op)
+        elif self.halved.isdisjoint((*op.operands, *op.results)):
+            self.copy(op, 0)
+        else:
+            copies = [self.half(op, number) for number in range(2)]
+            for result, *halves in zip(op.results, *(each.results for each in copies), strict=True):
+                self.made[result] = tuple(halves)
+
+    def copy(self, op: Operation, number: int) -> Operation:
+        """A copy that reads the halves of this number."""
+        values = {
+            each: self.made[each][min(number, len(self.made[each]) - 1)] for each in op.operands
+        }
+        copy = op.clone(values)
+        self.body.add_op(copy)
+        self.made.update((old, (new,)) for old, new in zip(op.results, copy.results, strict=True))
+        return copy
+
+    def half(self, op: Operation, number: int) -> Operation:
+        """A copy that computes the half of this number."""
+        if isinstance(op, tb.InputOp):
+            argument = self.made[op.dtensor][0]
+            windows = half_windows(shape_of(argument.type), number)
+            type_ = half_of(op.result.type)
+            copy = tb.InputOp(argument, op.map_, op.loop_dim, type_, windows=windows)
+            copy.result.name_hint = op.result.name_hint
+            self.body.add_op(copy)
+            return copy
+        copy = self.copy(op, number)
+        for result in copy.results:
+            Rewriter.replace_value_with_new_type(result, half_of(result.type))
+        return copy
+
+    def store(self, op: tb.OutputOp) -> None:
+        """The output; of halves one above the other, in the place of the one row."""
+        tiles, type_ = self.made[op.stensor], op.dtensor_type
+        (tile, *_) = tiles
+        if len(tiles) > 1:
+            *others, row, last = shape_of(tile.type)
+            whole = tb.STensorType((*others, 2 * row, last), element_type_of(tile.type))
+            joined = tb.ConcatOp(tiles, len(others), whole)
+            self.body.add_op(joined)
+            tile = joined.result
+            *outer, row, last = type_.get_shape()
+            shape = (*outer, 2 * row, last // 2)
+            layout = LayoutAttr(row_major(shape))
+            type_ = TensorType(type_.get_element_type(), shape, layout)
+        self.types.append(type_)
+        self.body.add_op(tb.OutputOp(tile, op.map_, type_, op.loop_dim, op.ends))
+
+
+def half_windows(shape: tuple[int, ...], number: int) -> Windows:
+    """The first or the second half of a tensor along its last dimension."""
+    *others, last = shape
+    modes = [(Mode(extent, dim, 1),) for dim, extent in enumerate((*others, last // 2))]
+    return Windows(tuple(modes), (*(0 for _ in others), number * last // 2))
+
+
+def separate_halves(graph: CustomizedOp, halved: set[SSAValue]) -> None:
+    """Rewrite: lets a kernel keep the two halves of each of these tiles apart."""
+    old = graph.body.block
+    body = Block(arg_types=[argument.type for argument in old.args])
+    separation = Separation(halved, body)
+    for argument, own in zip(old.args, body.args, strict=True):
+        own.name_hint = argument.name_hint
+        separation.made[argument] = (own,)
+    for op in old.ops:
+        separation.add(op)
+    new = CustomizedOp(
+        graph.inputs, separation.types, graph.grid_dim, graph.block_dim, graph.forloop_range, body,
+        graph.decided,
+    )  # fmt: skip
+    results: list[SSAValue] = []
+    views: list[Operation] = []
+    for made, was in zip(new.outputs, graph.outputs, strict=True):
+        if made.type != was.type:
+            views.append(view := ViewOp(made, was.type))
+            results.append(view.result)
+        else:
+            results.append(made)
+    Rewriter.replace_op(graph, [new, *views], results)
+
+
+def should_separate(graph: CustomizedOp, target: Target) -> bool:
+    """Choice: whether blocks of parts of heads could have all their weights before they wait.
+
+    Those of whole heads could not: all multiprocessors together have room for the weights, and the
+    kernel's blocks have none.
+    """
+    if not (has_weights(graph) and brings_mostly_weights(graph)) or graph.decided.cuts():
+        return False
+    weights = sum(bytes_of(each.type) for each in graph.operands if is_constant(each))
+    room, blocks = target.shared_memory_per_block, math.prod(graph.grid_dim)
+    return graph.decided.tiles is None and room * blocks < weights <= room * target.multiprocessors
+
+
+@dataclass(frozen=True)
+class SeparateHalvesPass(ModulePass):
+    """Lets kernels that rotate heads cut what is one half of a head, as they cut other dimensions.
+
+    A kernel that takes the halves of a tile's last dimension apart needs whole heads in its blocks.
+    Here each tile of whole heads becomes two: of tensors each half is loaded as windows, and what
+    is computed of both is computed of each.  Of the result, which has one row, halves lie one above
+    the other, which is the same memory.  It is for programs with weights, where blocks of whole
+    heads have no room for all their weights and parts of halves have: ``--plan`` then leaves the
+    depth undivided, so that no kernel adds up parts.  Where something needs whole heads, such as
+    a norm of them, the kernel stays as it is.
+
+    Before: ``%s = tb.forloop_accum none %m``, ``%a, %b = tb.split %s dim 2``
+
+    After: ``%a = tb.forloop_accum none %m1``, ``%b = tb.forloop_accum none %m2``
+    """
+
+    name = "separate-halves"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites the kernels of the module."""
+        target = target_named(self.arch)
+        for function in mugraphs_of(op):
+            for bucket in buckets_of(op, function):
+                for graph in custom_kernels(bucket):
+                    halved = halved_in(graph) if should_separate(graph, target) else None
+                    if halved:
+                        separate_halves(graph, halved)

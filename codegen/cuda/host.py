@@ -29,7 +29,7 @@ from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, argument_alignment, re
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import RuntimePart, launches_of
-from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, returned_root
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root, returned_root
 from mugraph.dialects.named_extents import argument_names, buckets_of
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import layout_of, op_label, shape_of, strides_of, value_label
@@ -385,7 +385,7 @@ def alignment_checks(function: FuncOp, places: Mapping[SSAValue, str]) -> list[s
     Other kernels look at their pointers themselves, and choose accesses that fit.
     """
     launches = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
-    touched = {value for op in launches for value in (*op.arguments, *op.outputs)}
+    touched = {memory_root(value) for op in launches for value in (*op.arguments, *op.outputs)}
     touched |= {scatter.result for op in launches for scatter in stored_scatters(op).values()}
     checks: list[str] = []
     if any(places.get(value, "").startswith("((char*)buf") for value in touched):

@@ -100,8 +100,9 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
     matrices, or as many rows of numbers of columns.
 
     ``ahead 1`` loads the tile of the next iteration, in a loop whose body does several.
-    ``aligned 16``: what each thread loads of a tile in device memory starts at a multiple of so
-    many bytes, so that the loads of the next iterations' neighbours can be one with it.
+    ``aligned 16``: what each thread loads of a tile in device memory starts at a multiple of 16
+    bytes.  A compiler of CUDA can then make one vector of it and of what the loads of the next
+    iterations bring, where that lies beside it.
     """
 
     name = "sched.load"

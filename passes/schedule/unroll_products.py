@@ -8,6 +8,7 @@ behind every instruction.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -57,9 +58,9 @@ along k two iterations took 969 us, and one 934."""
 class PromotedLoop:
     """A role's loop of one product, which takes the place of what its registers held.
 
-    ``loads`` bring numbers of device memory to registers, ``issue`` is the product and its wait for
-    tiles, and ``finish`` what uses its sums; ``at_once`` how many iterations a body can do, and
-    ``neighbours`` for how many of them the numbers lie side by side.
+    ``loads`` bring numbers of device memory to registers.  ``issue`` is the product, which waits
+    for its tiles, and ``finish`` what uses its sums, with what is computed of the numbers.  A body
+    can do ``at_once`` iterations; of ``neighbours`` of them a row's numbers are an aligned vector.
     """
 
     role: sched.RoleOp
@@ -94,7 +95,8 @@ def _promoted(
     if len(products) != 1 or loop.is_peeled or loop.step_of > 1:
         return None
     (product,) = products
-    is_alone = product.is_fresh and not product.is_async and product.through is None
+    of_tiles = product.through is None and isinstance(product.lhs.type, sched.SharedType)
+    is_alone = of_tiles and product.is_fresh and not product.is_async
     if not is_alone or not all(map(_can_move_on, body)):
         return None
     place = body.index(product) + 1
@@ -144,8 +146,9 @@ def _neighbours(op: sched.LoadOp, alignments: Sequence[int]) -> int:
 
 
 def _with_tiles(ops: tuple[Operation, ...], chosen: Sequence[Operation]) -> tuple[Operation, ...]:
-    """Some of the operators, and those that make the registers that they write."""
-    written = _written_by(chosen)
+    """Some of the operators, and those that make the registers that they are first to write."""
+    before = _written_by(itertools.takewhile(lambda op: op not in chosen, ops))
+    written = _written_by(chosen) - before
     return tuple(
         op for op in ops if op in chosen or (isinstance(op, sched.EmptyOp) and op.result in written)
     )
@@ -166,8 +169,9 @@ def _written_by(ops: Iterable[Operation]) -> set[SSAValue]:
 def unroll(found: PromotedLoop, together: int) -> None:
     """Rewrite: the body does several iterations, each product issued before the last is used.
 
-    Numbers of device memory are loaded for so many iterations ``together``: those of one before its
-    product is issued, those of several once the ones before are used, whose registers they take.
+    Numbers of device memory are loaded for ``together`` iterations at once.  Those of one iteration
+    are loaded before its product is issued; those of several take the registers of the ones before,
+    once these are used.
     """
     body = found.loop.body.block
     # Two products are in flight: the registers of one are those of the next but one.
@@ -240,9 +244,10 @@ def unroll_products(kernel: sched.KernelOp, alignments: Sequence[int], target: T
 def _loaded_together(
     kernel: sched.KernelOp, alignments: Sequence[int], target: Target
 ) -> int | None:
-    """For how many iterations at once registers suffice for the numbers that scale products.
+    """For how many iterations at once the numbers that scale products can be loaded.
 
-    ``None`` where they do not suffice for the sums of two products, or no loop has any.
+    They are neighbours, and registers suffice.  ``None`` where registers do not suffice for the
+    sums of two products, or where there is no such loop.
     """
     start = register_limit(kernel.threads, target.registers_per_multiprocessor)
     for together in LOADED_TOGETHER:

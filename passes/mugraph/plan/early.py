@@ -118,12 +118,14 @@ def kernels_before(graph: CustomizedOp) -> Iterator[CustomizedOp]:
 
 
 def lets_next_start(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
-    """Whether the next kernel should start with one of rows, which begins a program of such.
+    """Whether the kernel behind a kernel that reduces rows should start at the same time as it.
 
-    Its launch is then hidden.  Beside longer kernels of more blocks it is in the way: its own
-    blocks come to multiprocessors that still have others.  So it is behind the second kernel of a
-    program: a softmax of 10 x 65536 took 4.58 us on an H200 with the next one late behind both
-    kernels, 4.13 with it early behind the first one, and 5.00 behind both.
+    That is so of the first kernel of a program without products, if it is short, and if it is the
+    only one and has few blocks.  The launch of the kernel behind, often the same one in the next
+    call, is then hidden.  Beside longer kernels of more blocks it is in the way: its blocks come to
+    multiprocessors that still have others.  So it is behind the second kernel of a program: a
+    softmax of 10 x 65536 took 4.58 us on an H200 with the next one late behind both kernels, 4.13
+    with it early behind the first one, and 5.00 behind both.
     """
     function, rows = enclosing(graph, FuncOp), (*shape.loop.rows, *shape.after.rows)
     if function is None or shape.iterations > 1 or not rows:

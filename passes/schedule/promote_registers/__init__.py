@@ -64,7 +64,7 @@ def promote_registers(kernel: sched.KernelOp, target: Target) -> bool:
     alone = math.prod(kernel.grid_dim) <= target.multiprocessors
     without = 0
     while (promotion := plan_promotion(kernel, without)).promoted:
-        # Registers that a block has alone are free for exponentials.
+        # A block that has a multiprocessor alone keeps exponentials, where registers suffice.
         for exponentials in (False, True) if alone else (True,):
             trial = kernel.clone()
             apply(plan_promotion(trial, without))

@@ -57,6 +57,13 @@ def turned(graph: mi.KernelGraph) -> Results:
     return mi.sigmoid(gate) * up
 
 
+def square(graph: mi.KernelGraph) -> Results:
+    """A matrix times itself: one operand whole, the other in parts."""
+    x = graph.new_input((WIDTH, WIDTH))
+    y = x @ x
+    return mi.silu(y[:, : WIDTH // 2]) * y[:, WIDTH // 2 :]
+
+
 def module_of(program: Callable[[mi.KernelGraph], Results]) -> ModuleOp:
     graph = mi.new_kernel_graph(program.__name__)
     results = program(graph)
@@ -65,7 +72,7 @@ def module_of(program: Callable[[mi.KernelGraph], Results]) -> ModuleOp:
     return graph.module()
 
 
-@pytest.mark.parametrize("program", [halves, chunks, odd_halves, turned])
+@pytest.mark.parametrize("program", [halves, chunks, odd_halves, turned, square])
 def test_parts_of_a_product_are_products_by_parts_of_the_matrix(
     program: Callable[[mi.KernelGraph], Results],
 ) -> None:

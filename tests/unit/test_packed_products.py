@@ -164,3 +164,21 @@ def test_a_view_is_no_more_aligned_than_the_argument_that_it_is_of() -> None:
     )
     (view,) = (op for op in module.walk() if isinstance(op, kn.ViewOp))
     assert alignment_of(view.result) == 2
+
+
+def test_a_part_of_windows_starts_where_it_has_room() -> None:
+    """Element (0, 4) is element (3, 1), too; four rows start at the first."""
+    module = parse_text(
+        make_context(),
+        """
+        func.func @f(%x: tensor<4x8xf16, #cute.layout<(4,8):(1,1)>>) -> tensor<4x4xf16> {
+          %v = kn.view %x from 4 : tensor<4x8xf16, #cute.layout<(4,8):(1,1)>>
+              -> tensor<4x4xf16, #cute.layout<(4,4):(1,1)>>
+          %y = kn.exp %v : tensor<4x4xf16, #cute.layout<(4,4):(1,1)>> -> tensor<4x4xf16>
+          func.return %y : tensor<4x4xf16>
+        }
+        """,
+        "f.mlir",
+    )
+    (view,) = (op for op in module.walk() if isinstance(op, kn.ViewOp))
+    assert view.part_start() == (0, 4)

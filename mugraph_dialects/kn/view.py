@@ -134,13 +134,15 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
         strides, own = (strides_of(resolved_layout_of(value)) for value in self._both)
         if strides != own:
             return None
-        extents, wanted = (shape_of(value.type) for value in self._both)
-        start, left = [0] * len(extents), self.offset
-        for dim in sorted(range(len(extents)), key=strides.__getitem__, reverse=True):
-            if extents[dim] > 1 and strides[dim] > 0:
-                start[dim], left = divmod(left, strides[dim])
-        ends = map(operator.add, start, wanted)
-        return tuple(start) if not left and all(map(operator.le, ends, extents)) else None
+        rooms = [*map(operator.sub, shape_of(self.input.type), shape_of(self.result.type))]
+        if min(rooms, default=0) < 0:
+            return None
+        start, left = [0] * len(rooms), self.offset
+        for dim in sorted(range(len(rooms)), key=strides.__getitem__, reverse=True):
+            if strides[dim] > 0:
+                start[dim] = min(left // strides[dim], rooms[dim])
+                left -= start[dim] * strides[dim]
+        return None if left else tuple(start)
 
     def has_windows(self) -> bool:
         """Whether it has a run of neighbouring rows of the operand at each place of a row."""

@@ -48,12 +48,13 @@ def lies_row_major(value: SSAValue) -> bool:
 def computed_by(value: SSAValue) -> SSAValue | None:
     """Analysis: the result of a launch that lies where a tensor does, and that nothing else uses.
 
-    ``None`` where there is none.
+    ``None`` where there is none, and where the tensor is a part of it.
     """
+    elements = math.prod(shape_of(value.type))
     while value.has_one_use() and lies_row_major(value):
         owner = value.owner
         if isinstance(owner, sched.LaunchOp):
-            return value
+            return value if math.prod(shape_of(value.type)) == elements else None
         if not isinstance(owner, SharesMemory):
             return None
         value = owner.memory_of(value)

@@ -57,6 +57,13 @@ def turned(graph: mi.KernelGraph) -> Results:
     return mi.sigmoid(gate) * up
 
 
+def square(graph: mi.KernelGraph) -> Results:
+    """A matrix times itself: one operand whole, the other in parts."""
+    x = graph.new_input((WIDTH, WIDTH))
+    y = x @ x
+    return mi.silu(y[:, : WIDTH // 2]) * y[:, WIDTH // 2 :]
+
+
 def module_of(program: Callable[[mi.KernelGraph], Results]) -> ModuleOp:
     graph = mi.new_kernel_graph(program.__name__)
     results = program(graph)
@@ -65,7 +72,7 @@ def module_of(program: Callable[[mi.KernelGraph], Results]) -> ModuleOp:
     return graph.module()
 
 
-@pytest.mark.parametrize("program", [halves, chunks, odd_halves, turned])
+@pytest.mark.parametrize("program", [halves, chunks, odd_halves, turned, square])
 def test_parts_of_a_product_are_products_by_parts_of_the_matrix(
     program: Callable[[mi.KernelGraph], Results],
 ) -> None:
@@ -157,3 +164,21 @@ def test_a_view_is_no_more_aligned_than_the_argument_that_it_is_of() -> None:
     )
     (view,) = (op for op in module.walk() if isinstance(op, kn.ViewOp))
     assert alignment_of(view.result) == 2
+
+
+def test_a_part_of_windows_starts_where_it_has_room() -> None:
+    """Element (0, 4) is element (3, 1), too; four rows start at the first."""
+    module = parse_text(
+        make_context(),
+        """
+        func.func @f(%x: tensor<4x8xf16, #cute.layout<(4,8):(1,1)>>) -> tensor<4x4xf16> {
+          %v = kn.view %x from 4 : tensor<4x8xf16, #cute.layout<(4,8):(1,1)>>
+              -> tensor<4x4xf16, #cute.layout<(4,4):(1,1)>>
+          %y = kn.exp %v : tensor<4x4xf16, #cute.layout<(4,4):(1,1)>> -> tensor<4x4xf16>
+          func.return %y : tensor<4x4xf16>
+        }
+        """,
+        "f.mlir",
+    )
+    (view,) = (op for op in module.walk() if isinstance(op, kn.ViewOp))
+    assert view.part_start() == (0, 4)

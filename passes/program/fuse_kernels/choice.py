@@ -37,7 +37,7 @@ MOST_SEARCHED_AGAIN = 48
 """Operators of a program; a whole model is searched once (the encoder of SAM would take 96 s of
 processor instead of 49, for the same kernels)."""
 UNPACKED = 0.85
-"""Of its estimated time that a program must take less than with products taken apart.
+"""A program with products taken apart must take less than this share of its estimated time.
 
 Seven programs for which that holds took 0.72 to 1.04 of their time on an H200, 0.89 in the mean;
 two at 0.87 and 0.88 took 1.01 and 1.11 (``benchmarks/results/packed_products_h200.md``).
@@ -174,7 +174,11 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
 
 
 def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
-    """The kernels of a program without scans; they compute again what takes longer to load."""
+    """The kernels of a program without scans.
+
+    Small programs are searched again, as copies that compute again what takes longer to load, that
+    divide long rows, or that take packed products apart.
+    """
     unpacked = function.clone() if has_packed_products(function) else None
     written = Found.of(function, target, certificates=certificates)
     members = written.fusion.program.members

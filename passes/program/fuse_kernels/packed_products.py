@@ -114,7 +114,8 @@ def computed_part(op: Operation, part: Part, part_of: PartOf) -> Operation | Non
 def _smaller(op: Operation, operands: list[SSAValue], part: Part) -> Operation:
     """An operator on parts of its operands."""
     (result,) = op.results
-    new = op.clone(dict(zip(op.operands, operands, strict=True)))
+    new = op.clone()
+    new.operands = operands  # the same tensor may be an operand whole and in part
     type_ = TensorType(element_type_of(result.type), part.of(shape_of(result.type)))
     Rewriter.replace_value_with_new_type(new.results[0], type_)
     return new

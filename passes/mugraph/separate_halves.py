@@ -16,7 +16,7 @@ from mugraph.dialects.constant import is_constant
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.functions import mugraphs_of
-from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.interfaces import AdaptsToTiles, HasTileIndices, IndexKind
 from mugraph.dialects.kn import CustomizedOp, ViewOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import buckets_of
@@ -61,6 +61,11 @@ def row_major(shape: Sequence[int]) -> Layout:
     return Layout(tuple(shape), row_major_strides(shape))
 
 
+def says_where_tiles_lie(op: Operation) -> bool:
+    """Analysis: whether an operator has extents or places of its tiles beside their types."""
+    return isinstance(op, AdaptsToTiles | tb.MaskOp)
+
+
 def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
     """Analysis: which tiles of an operator must be halved along their last dimension with one.
 
@@ -77,7 +82,7 @@ def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
         row = last > 0 and op.dtensor_type.get_shape()[last - 1] == 1
         free = last not in (*op.map_, op.loop_dim) and not op.ends
         return [] if row and free and lies_row_major(op.dtensor_type) else None
-    if not isinstance(op, HasTileIndices) or len(op.results) != 1:
+    if not isinstance(op, HasTileIndices) or len(op.results) != 1 or says_where_tiles_lie(op):
         return None
     along = [index for index in op.tile_indices() if (value, last) in op.places(index)]
     if len(along) != 1 or along[0].kind is not IndexKind.PARALLEL:
@@ -219,8 +224,9 @@ def separate_halves(graph: CustomizedOp, halved: set[SSAValue]) -> None:
         separation.add(op)
     new = CustomizedOp(
         graph.inputs, separation.types, graph.grid_dim, graph.block_dim, graph.forloop_range, body,
-        graph.decided,
+        graph.decided, graph.held_lengths,
     )  # fmt: skip
+    new.interleaved = graph.interleaved
     results: list[SSAValue] = []
     views: list[Operation] = []
     for made, was in zip(new.outputs, graph.outputs, strict=True):

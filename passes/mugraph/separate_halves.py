@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -12,7 +13,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import tb
-from mugraph.dialects.constant import is_constant
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.functions import mugraphs_of
@@ -21,7 +21,6 @@ from mugraph.dialects.kn import CustomizedOp, ViewOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import buckets_of
 from mugraph.dialects.tensor_types import (
-    bytes_of,
     element_type_of,
     layout_of,
     row_major_strides,
@@ -29,13 +28,13 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.dialects.windows import Mode, Windows
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
-from mugraph.passes.mugraph.plan.early import brings_mostly_weights, has_weights
+from mugraph.passes.mugraph.plan.early import brings_mostly_weights, has_weights, weights_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
-def is_of_halves(op: Operation) -> bool:
-    """Analysis: whether an operator takes a tile apart, or puts it together, along its last
-    dimension, in two parts of one extent."""
+def is_of_halves(op: Operation) -> TypeGuard[tb.SplitOp | tb.ConcatOp]:
+    """Analysis: whether an operator splits a tile into two halves of its last dimension, or joins
+    two such halves to one."""
     if not isinstance(op, tb.SplitOp | tb.ConcatOp):
         return False
     whole, parts = whole_and_parts(op)
@@ -73,7 +72,6 @@ def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
     """
     last = len(shape_of(value.type)) - 1
     if is_of_halves(op):
-        assert isinstance(op, tb.SplitOp | tb.ConcatOp)  # as it is of halves
         return [] if whole_and_parts(op)[0] is value else None
     if isinstance(op, tb.InputOp):
         plain = op.through is None and op.windows is None and not op.ends
@@ -97,18 +95,9 @@ def halved_in(graph: CustomizedOp) -> set[SSAValue] | None:
 
     ``None`` where it takes none, or something needs a whole one.
     """
-    ops = [*graph.body.block.ops]
-    todo = [
-        whole_and_parts(op)[0]
-        for op in ops
-        if isinstance(op, tb.SplitOp | tb.ConcatOp) and is_of_halves(op)
-    ]
-    parts = {
-        part
-        for op in ops
-        if isinstance(op, tb.SplitOp | tb.ConcatOp) and is_of_halves(op)
-        for part in whole_and_parts(op)[1]
-    }
+    pairs = [whole_and_parts(op) for op in graph.body.block.ops if is_of_halves(op)]
+    todo = [whole for whole, _ in pairs]
+    parts = {part for _, halves in pairs for part in halves}
     found: set[SSAValue] = set()
     while todo:
         value = todo.pop()
@@ -147,7 +136,6 @@ class Separation:
     def add(self, op: Operation) -> None:
         """The operator, once or for each half."""
         if is_of_halves(op):
-            assert isinstance(op, tb.SplitOp | tb.ConcatOp)  # as it is of halves
             whole, parts = whole_and_parts(op)
             if isinstance(op, tb.SplitOp):
                 self.made.update((p, (h,)) for p, h in zip(parts, self.made[whole], strict=True))
@@ -241,14 +229,18 @@ def separate_halves(graph: CustomizedOp, halved: set[SSAValue]) -> None:
 def should_separate(graph: CustomizedOp, target: Target) -> bool:
     """Choice: whether blocks of parts of heads could have all their weights before they wait.
 
-    Those of whole heads could not: all multiprocessors together have room for the weights, and the
+    Those of whole heads could not: halves of all multiprocessors together have room for the
+    weights, as ``holds_weights`` of :mod:`~mugraph.passes.mugraph.plan.early` asks for, and the
     kernel's blocks have none.
     """
     if not (has_weights(graph) and brings_mostly_weights(graph)) or graph.decided.cuts():
         return False
-    weights = sum(bytes_of(each.type) for each in graph.operands if is_constant(each))
+    if not target.has_programmatic_launch:
+        return False
     room, blocks = target.shared_memory_per_block, math.prod(graph.grid_dim)
-    return graph.decided.tiles is None and room * blocks < weights <= room * target.multiprocessors
+    most = target.shared_memory_per_multiprocessor // 2 * target.multiprocessors
+    needed = room * blocks < weights_of(graph) <= most
+    return graph.decided.tiles is None and needed
 
 
 @dataclass(frozen=True)

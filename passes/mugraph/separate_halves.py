@@ -250,10 +250,10 @@ class SeparateHalvesPass(ModulePass):
     A kernel that takes the halves of a tile's last dimension apart needs whole heads in its blocks.
     Here each tile of whole heads becomes two: of tensors each half is loaded as windows, and what
     is computed of both is computed of each.  Of the result, which has one row, halves lie one above
-    the other, which is the same memory.  It is for programs with weights, where blocks of whole
-    heads have no room for all their weights and parts of halves have: ``--plan`` then leaves the
-    depth undivided, so that no kernel adds up parts.  Where something needs whole heads, such as
-    a norm of them, the kernel stays as it is.
+    the other, which is the same memory.  It is for programs with weights, on GPUs whose kernels
+    start early (PDL), where blocks of whole heads have no room for all their weights and parts of
+    halves have: ``--plan`` then leaves the depth undivided, so that no kernel adds up parts.  Where
+    something needs whole heads, such as a norm of them or a mask, the kernel stays as it is.
 
     Before: ``%s = tb.forloop_accum none %m``, ``%a, %b = tb.split %s dim 2``
 

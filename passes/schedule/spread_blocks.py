@@ -45,9 +45,9 @@ def brings_weights(launch: sched.LaunchOp) -> bool:
 def keeps_apart(
     before: Sequence[sched.LaunchOp], launches: Sequence[sched.LaunchOp], target: Target
 ) -> bool:
-    """Analysis: whether the blocks before leave each multiprocessor room for one block.
+    """Analysis: whether one block has room beside one of ``before``, and a second one has none.
 
-    So they do where a spread kernel of fewer weights takes the rest.
+    ``before`` is the launch in front, if that is spread; its kernel must bring fewer weights.
     """
     if len(before) != 1 or len(launches) != 1:
         return False

@@ -18,9 +18,10 @@ OVERLAPS = "kn.overlaps"
 JOINED = "kn.joined"
 """The attribute of an operator that ``--join-launches`` has put into the launch before it."""
 LARGEST_CARVEOUT = "kn.largest_carveout"
-"""The attribute of a function whose kernels leave multiprocessors all the shared memory there is.
+"""The attribute of a function whose kernels, if they start early, have the largest carve-out.
 
-``--spread-blocks`` writes it.
+Multiprocessors then use as much of their memory as shared memory as they can.  ``--spread-blocks``
+writes it.
 """
 
 PART_THREADS = 256

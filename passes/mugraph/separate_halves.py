@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -12,16 +13,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import tb
-from mugraph.dialects.constant import is_constant
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.functions import mugraphs_of
-from mugraph.dialects.interfaces import HasTileIndices, IndexKind
+from mugraph.dialects.interfaces import AdaptsToTiles, HasTileIndices, IndexKind
 from mugraph.dialects.kn import CustomizedOp, ViewOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import buckets_of
 from mugraph.dialects.tensor_types import (
-    bytes_of,
     element_type_of,
     layout_of,
     row_major_strides,
@@ -29,13 +28,13 @@ from mugraph.dialects.tensor_types import (
 )
 from mugraph.dialects.windows import Mode, Windows
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
-from mugraph.passes.mugraph.plan.early import brings_mostly_weights, has_weights
+from mugraph.passes.mugraph.plan.early import brings_mostly_weights, has_weights, weights_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
-def is_of_halves(op: Operation) -> bool:
-    """Analysis: whether an operator takes a tile apart, or puts it together, along its last
-    dimension, in two parts of one extent."""
+def is_of_halves(op: Operation) -> TypeGuard[tb.SplitOp | tb.ConcatOp]:
+    """Analysis: whether an operator splits a tile into two halves of its last dimension, or joins
+    two such halves to one."""
     if not isinstance(op, tb.SplitOp | tb.ConcatOp):
         return False
     whole, parts = whole_and_parts(op)
@@ -61,6 +60,11 @@ def row_major(shape: Sequence[int]) -> Layout:
     return Layout(tuple(shape), row_major_strides(shape))
 
 
+def says_where_tiles_lie(op: Operation) -> bool:
+    """Analysis: whether an operator has extents or places of its tiles beside their types."""
+    return isinstance(op, AdaptsToTiles | tb.MaskOp)
+
+
 def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
     """Analysis: which tiles of an operator must be halved along their last dimension with one.
 
@@ -68,7 +72,6 @@ def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
     """
     last = len(shape_of(value.type)) - 1
     if is_of_halves(op):
-        assert isinstance(op, tb.SplitOp | tb.ConcatOp)  # as it is of halves
         return [] if whole_and_parts(op)[0] is value else None
     if isinstance(op, tb.InputOp):
         plain = op.through is None and op.windows is None and not op.ends
@@ -77,7 +80,7 @@ def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
         row = last > 0 and op.dtensor_type.get_shape()[last - 1] == 1
         free = last not in (*op.map_, op.loop_dim) and not op.ends
         return [] if row and free and lies_row_major(op.dtensor_type) else None
-    if not isinstance(op, HasTileIndices) or len(op.results) != 1:
+    if not isinstance(op, HasTileIndices) or len(op.results) != 1 or says_where_tiles_lie(op):
         return None
     along = [index for index in op.tile_indices() if (value, last) in op.places(index)]
     if len(along) != 1 or along[0].kind is not IndexKind.PARALLEL:
@@ -92,18 +95,9 @@ def halved_in(graph: CustomizedOp) -> set[SSAValue] | None:
 
     ``None`` where it takes none, or something needs a whole one.
     """
-    ops = [*graph.body.block.ops]
-    todo = [
-        whole_and_parts(op)[0]
-        for op in ops
-        if isinstance(op, tb.SplitOp | tb.ConcatOp) and is_of_halves(op)
-    ]
-    parts = {
-        part
-        for op in ops
-        if isinstance(op, tb.SplitOp | tb.ConcatOp) and is_of_halves(op)
-        for part in whole_and_parts(op)[1]
-    }
+    pairs = [whole_and_parts(op) for op in graph.body.block.ops if is_of_halves(op)]
+    todo = [whole for whole, _ in pairs]
+    parts = {part for _, halves in pairs for part in halves}
     found: set[SSAValue] = set()
     while todo:
         value = todo.pop()
@@ -142,7 +136,6 @@ class Separation:
     def add(self, op: Operation) -> None:
         """The operator, once or for each half."""
         if is_of_halves(op):
-            assert isinstance(op, tb.SplitOp | tb.ConcatOp)  # as it is of halves
             whole, parts = whole_and_parts(op)
             if isinstance(op, tb.SplitOp):
                 self.made.update((p, (h,)) for p, h in zip(parts, self.made[whole], strict=True))
@@ -219,8 +212,9 @@ def separate_halves(graph: CustomizedOp, halved: set[SSAValue]) -> None:
         separation.add(op)
     new = CustomizedOp(
         graph.inputs, separation.types, graph.grid_dim, graph.block_dim, graph.forloop_range, body,
-        graph.decided,
+        graph.decided, graph.held_lengths,
     )  # fmt: skip
+    new.interleaved = graph.interleaved
     results: list[SSAValue] = []
     views: list[Operation] = []
     for made, was in zip(new.outputs, graph.outputs, strict=True):
@@ -235,14 +229,18 @@ def separate_halves(graph: CustomizedOp, halved: set[SSAValue]) -> None:
 def should_separate(graph: CustomizedOp, target: Target) -> bool:
     """Choice: whether blocks of parts of heads could have all their weights before they wait.
 
-    Those of whole heads could not: all multiprocessors together have room for the weights, and the
+    Those of whole heads could not: halves of all multiprocessors together have room for the
+    weights, as ``holds_weights`` of :mod:`~mugraph.passes.mugraph.plan.early` asks for, and the
     kernel's blocks have none.
     """
     if not (has_weights(graph) and brings_mostly_weights(graph)) or graph.decided.cuts():
         return False
-    weights = sum(bytes_of(each.type) for each in graph.operands if is_constant(each))
+    if not target.has_programmatic_launch:
+        return False
     room, blocks = target.shared_memory_per_block, math.prod(graph.grid_dim)
-    return graph.decided.tiles is None and room * blocks < weights <= room * target.multiprocessors
+    most = target.shared_memory_per_multiprocessor // 2 * target.multiprocessors
+    needed = room * blocks < weights_of(graph) <= most
+    return graph.decided.tiles is None and needed
 
 
 @dataclass(frozen=True)
@@ -252,10 +250,10 @@ class SeparateHalvesPass(ModulePass):
     A kernel that takes the halves of a tile's last dimension apart needs whole heads in its blocks.
     Here each tile of whole heads becomes two: of tensors each half is loaded as windows, and what
     is computed of both is computed of each.  Of the result, which has one row, halves lie one above
-    the other, which is the same memory.  It is for programs with weights, where blocks of whole
-    heads have no room for all their weights and parts of halves have: ``--plan`` then leaves the
-    depth undivided, so that no kernel adds up parts.  Where something needs whole heads, such as
-    a norm of them, the kernel stays as it is.
+    the other, which is the same memory.  It is for programs with weights, on GPUs whose kernels
+    start early (PDL), where blocks of whole heads have no room for all their weights and parts of
+    halves have: ``--plan`` then leaves the depth undivided, so that no kernel adds up parts.  Where
+    something needs whole heads, such as a norm of them or a mask, the kernel stays as it is.
 
     Before: ``%s = tb.forloop_accum none %m``, ``%a, %b = tb.split %s dim 2``
 

@@ -79,14 +79,18 @@ def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows)
 
 
 def lies_in_pieces(tile: sched.LocalTileOp, grid: Sequence[int], elements: int) -> bool:
-    """Analysis: whether each block's tile lies within one of the pieces of so many elements."""
+    """Analysis: whether each block's tile lies within one of the pieces of so many elements.
+
+    Only the first axis that moves tiles may move them to other pieces: kernels find the piece by
+    its step (``tb::PlacedRow``), and add those of other axes to the address that this gives.
+    """
+    steps = [pair for pair in zip(grid, tile.block_strides(), strict=True) if pair[1]]
+    if not steps:
+        return False
+    (blocks, first), *others = steps
     span = physical_elements(resolved_layout_of(tile.result))
-    starts = [0]
-    for extent, step in zip(grid, tile.block_strides(), strict=True):
-        starts = [
-            start + block * step for start in starts for block in range(extent if step else 1)
-        ]
-    return all(start % elements + span <= elements for start in starts)
+    span += sum((extent - 1) * step for extent, step in others)
+    return all(block * first % elements + span <= elements for block in range(blocks))
 
 
 def head_of(op: Operation) -> Operation:

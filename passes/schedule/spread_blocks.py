@@ -45,9 +45,9 @@ def brings_weights(launch: sched.LaunchOp) -> bool:
 def keeps_apart(
     before: Sequence[sched.LaunchOp], launches: Sequence[sched.LaunchOp], target: Target
 ) -> bool:
-    """Analysis: whether the blocks before leave each multiprocessor room for one block.
+    """Analysis: whether one block has room beside one of ``before``, and a second one has none.
 
-    So they do where a spread kernel of fewer weights takes the rest.
+    ``before`` is the launch in front, if that is spread; its kernel must bring fewer weights.
     """
     if len(before) != 1 or len(launches) != 1:
         return False
@@ -99,11 +99,11 @@ class SpreadBlocksPass(ModulePass):
     load, and stay as they are.  So does a function of one launch.  Pre-condition:
     ``--join-launches``, which asks how large blocks must be.
 
-    Where such launches bring most of a function's weights, all kernels leave multiprocessors as
-    much shared memory as there is (``kn.largest_carveout``): one that is to divide its memory
-    otherwise must be idle first.  A step of Llama-3.2-1B takes 774 us so, and 792 without.  Blocks
-    then stay as they are that start beside spread ones of a kernel with fewer weights, where these
-    leave each multiprocessor room for one.
+    Where such launches bring most of a function's weights, all kernels that start early leave
+    multiprocessors as much shared memory as there is (``kn.largest_carveout``): one that is to
+    divide its memory otherwise must be idle first.  A step of Llama-3.2-1B takes 774 us so, and 792
+    without.  Blocks then stay as they are that start beside spread ones of a kernel with fewer
+    weights, where these leave each multiprocessor room for one.
 
     Before: ``sched.kernel @gate ... grid [128, 1, 1] ... smem 93056``
 

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 from emulated_programs import check_emulated_later
+from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.dialects.kn import CustomizedOp
-from mugraph.passes.mugraph.separate_halves import halved_in
+from mugraph.passes.mugraph.separate_halves import halved_in, separate_halves
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import generate_cuda
@@ -92,20 +93,66 @@ def test_the_rotation_is_right_and_stored_where_it_belongs() -> None:
     check_emulated_later(made, check)
 
 
+OUTPUT = "    tb.output %y omap [0, -1, -1] : !tb.stensor<1x1x64xf16> -> tensor<1x1x64xf16>"
+
+
+def before_separation(text: str) -> CustomizedOp:
+    """The kernel of the products, as ``--separate-halves`` finds it."""
+    module = parse_text(make_context(), text, "f")
+    for step in transpile_pipeline("h200"):
+        if step.name == "separate-halves":
+            break
+        step.apply(make_context(), module)
+    return [op for op in module.walk() if isinstance(op, CustomizedOp)][1]
+
+
 def test_what_needs_whole_heads_keeps_them() -> None:
     """The sum of a head's squares, as a norm has it."""
     text = written().replace(
-        "    tb.output %y omap [0, -1, -1] : !tb.stensor<1x1x64xf16> -> tensor<1x1x64xf16>",
+        OUTPUT,
         "    %z = tb.square %y : !tb.stensor<1x1x64xf16> -> !tb.stensor<1x1x64xf32>\n"
         "    %s = tb.reduction %z dim 2 : !tb.stensor<1x1x64xf32> -> !tb.stensor<1x1x1xf32>\n"
         "    %o = tb.mul %y, %s : (!tb.stensor<1x1x64xf16>, !tb.stensor<1x1x1xf32>)"
         " -> !tb.stensor<1x1x64xf16>\n"
         "    tb.output %o omap [0, -1, -1] : !tb.stensor<1x1x64xf16> -> tensor<1x1x64xf16>",
     )
-    module = parse_text(make_context(), text, "f")
-    for step in transpile_pipeline("h200"):
-        if step.name == "separate-halves":
-            break
-        step.apply(make_context(), module)
-    graphs = [op for op in module.walk() if isinstance(op, CustomizedOp)]
-    assert "tb.reduction" in str(graphs[1]) and halved_in(graphs[1]) is None
+    graph = before_separation(text)
+    assert "tb.reduction" in str(graph) and halved_in(graph) is None
+
+
+def test_masks_of_places_in_a_head_keep_it_whole() -> None:
+    """Places are those of the tensor; the second half of it has other ones than the first."""
+    text = written().replace(
+        OUTPUT,
+        "    %o = tb.mask %y with 0.0 where affine_set<(i, j, k) : (40 - k >= 0)> of [1, 1, 64] "
+        "imap [0, -1, -1] : !tb.stensor<1x1x64xf16> -> !tb.stensor<1x1x64xf16>\n"
+        + OUTPUT.replace("%y", "%o"),
+    )
+    graph = before_separation(text)
+    assert "tb.mask" in str(graph) and halved_in(graph) is None
+
+
+def test_lengths_that_a_kernel_holds_stay() -> None:
+    """Of the row as much is multiplied as one says."""
+    text = written().replace("%at: tensor<1xi64>)", "%at: tensor<1xi64>, %end: tensor<1xi32>)")
+    for old, new in (
+        ("%n, %w, %cos, %sin grid [1, 1, 1] block [128, 1, 1] forloop 1",
+         "%n, %w, %cos, %sin, %end grid [1, 1, 1] block [128, 1, 1] forloop 1 lengths [4, 2048]"),
+        ("%ds: tensor<1x1x64xf16>)", "%ds: tensor<1x1x64xf16>, %de: tensor<1xi32>)"),
+        ("tensor<1x1x64xf16>, tensor<1x1x64xf16>) -> tensor<1x1x64xf16>",
+         "tensor<1x1x64xf16>, tensor<1x1x64xf16>, tensor<1xi32>) -> tensor<1x1x64xf16>"),
+        ("    %m = tb.matmul %sx",
+         "    %sb = tb.mask %sx with 0.0 where affine_set<(i, j, k)[e] : (e - k - 1 >= 0)> at [0] "
+         "of [1, 1, 2048] imap [-1, -1, -1] : "
+         "!tb.stensor<1x1x2048xf16> -> !tb.stensor<1x1x2048xf16>\n    %m = tb.matmul %sb"),
+    ):  # fmt: skip
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    graph = before_separation(text)
+    halved, lengths = halved_in(graph), graph.held_lengths
+    module = graph.get_toplevel_object()
+    assert halved and lengths and isinstance(module, ModuleOp)
+    separate_halves(graph, halved)
+    module.verify()
+    _, separated = [op for op in module.walk() if isinstance(op, CustomizedOp)]
+    assert "tb.split" not in str(separated) and separated.held_lengths == lengths

@@ -59,6 +59,59 @@ def test_a_row_is_stored_where_its_number_says(at: int) -> None:
     check_emulated_later(made, check)
 
 
+def row_of_blocks(grid: tuple[int, ...], map_: tuple[int, ...], pieces: int, columns: int) -> str:
+    """A row in pieces of 64 elements, of which each block computes so many columns of one."""
+    row, weights, table = (f"tensor<{pieces}x{rest}xf16>" for rest in ("1x64", "64x64", "24x64"))
+    x, at, tile = "tensor<1x1x64xf16>", "tensor<1xi32>", f"!tb.stensor<1x1x{columns}xf16>"
+    left, right = "!tb.stensor<1x1x32xf16>", f"!tb.stensor<1x32x{columns}xf16>"
+    return f"""
+func.func @f(%x: {x}, %w: {weights}, %old: {table}, %at: {at}) -> {table} {{
+  %a = kn.customized %x, %w grid {[*grid]} block [64, 1, 1] forloop 2
+      plan <tiles = written, loads = cp_async> {{
+  ^bb0(%dx: {x}, %dw: {weights}):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 2 : {x} -> {left}
+    %sw = tb.input %dw imap {[*map_]} fordim 1 : {weights} -> {right}
+    %m = tb.matmul %sx, %sw : ({left}, {right}) -> {tile}
+    %s = tb.forloop_accum none %m : {tile} -> {tile}
+    tb.output %s omap {[*map_]} : {tile} -> {row}
+  }} : ({x}, {weights}) -> {row}
+  %t = kn.scatter %a into %old rows %at dim 1 : ({row}, {table}, {at}) -> {table}
+  func.return %t : {table}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "map_", "pieces", "columns", "stored"),
+    [
+        ((4, 2, 1), (0, 2, -1), 4, 32, True),
+        # Kernels find the piece by the first step.
+        ((2, 4, 1), (2, 0, -1), 4, 32, False),
+        # There is no step.
+        ((1, 1, 1), (-1, -1, -1), 1, 64, False),
+    ],
+    ids=["pieces first", "columns first", "one block"],
+)
+def test_the_first_axis_of_blocks_goes_from_piece_to_piece(
+    grid: tuple[int, ...], map_: tuple[int, ...], pieces: int, columns: int, stored: bool
+) -> None:
+    """Others stay within one; else the row has a launch."""
+    text = row_of_blocks(grid, map_, pieces, columns)
+    made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
+    assert ("tb::PlacedRow<" in made.source) == stored
+    rng = np.random.default_rng(6)
+    x, w = (rng.standard_normal(n).astype(np.float16) for n in ((1, 1, 64), (pieces, 64, 64)))
+    old = rng.standard_normal((pieces, 24, 64)).astype(np.float16)
+    expected = old.astype(np.float64)
+    expected[:, 5] = (x.astype(np.float64) @ w.astype(np.float64))[:, 0]
+
+    def check(kernels: CudaModule) -> None:
+        (result,) = kernels.run([x, w, old, np.array([5], np.int32)])
+        np.testing.assert_allclose(result, expected, rtol=2**-10, atol=1e-2)
+
+    check_emulated_later(made, check)
+
+
 def test_what_shares_a_launch_with_a_stored_row_keeps_it() -> None:
     """Two roots are one launch, with the scatter between them and without."""
     roots = "".join(

@@ -72,15 +72,20 @@ inline void launch_with_pointers(char const* name, Kernel kernel, dim3 grid, dim
       attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
       attributes[0].val.programmaticStreamSerializationAllowed = 1;
     }
-    attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
-    attributes[1].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+    unsigned count = 1;
+#if CUDART_VERSION >= 12080  // older headers may lack it; kernels are right without
+    if (queue.largest_carveout) {
+      attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+      attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+    }
+#endif
     cudaLaunchConfig_t config{};
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = smem_bytes;
     config.stream = queue.stream;
     config.attrs = attributes;
-    config.numAttrs = queue.largest_carveout ? 2 : 1;
+    config.numAttrs = count;
     status = cudaLaunchKernelExC(&config, kernel, pointers);
   }
   if (status != cudaSuccess) {

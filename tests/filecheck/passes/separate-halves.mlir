@@ -2,6 +2,7 @@
 
 // RUN: mg-opt --separate-halves=arch=h200 %s | filecheck %s
 // RUN: mg-opt --separate-halves=arch=h200 --plan=arch=h200 --retile %s | filecheck %s --check-prefix PLANNED
+// RUN: mg-opt --separate-halves=arch=sm_80 %s | filecheck %s --check-prefix WAITS
 
 // CHECK:      func.func @rotated
 // CHECK:      %o = kn.customized %x, %w, %c
@@ -13,6 +14,10 @@
 // CHECK:        tb.concat {{.*}} dim 1 : {{.*}} -> !tb.stensor<1x2x32xbf16>
 // CHECK-NEXT:   tb.output {{.*}} -> tensor<8x2x32xbf16, #cute.layout<(8,2,32):(64,32,1)>>
 // CHECK:      kn.view {{.*}} -> tensor<8x1x64xbf16, #cute.layout<(8,1,64):(64,64,1)>>
+
+// Where no kernel starts before the one in front of it has ended, nothing is gained.
+// WAITS-NOT: modes
+// WAITS:     tb.split
 
 // All weights of a block are on their way before it waits, and nobody adds up parts.
 // PLANNED: kn.customized {{.*}} grid [8, 4, 1] {{.*}} forloop 4 plan <tiles = written, loads = cp_async, stages = [4], pdl = early

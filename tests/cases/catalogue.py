@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache
@@ -77,11 +78,12 @@ def usual_cases() -> tuple[Case, ...]:
     """Cases with every operator and every type of each family, and with every variant of those that
     sanitizers run or that are no sizes.
 
-    Where a family has each operator in each type, there is one in :data:`EVERY_PAIR`; of sizes with
-    nothing new, one in :data:`EVERY`.
+    Where a family has each operator in each type, there are two of them and one in
+    :data:`EVERY_PAIR`; of sizes with nothing new, one in :data:`EVERY`.
     """
     chosen: list[Case] = []
     had: set[tuple[str, object]] = set()
+    elements: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for number, case in enumerate(all_cases()):
         found = coverage(case.text)
         pairs: set[tuple[str, object]] = {(case.family, pair) for pair in found}
@@ -91,8 +93,11 @@ def usual_cases() -> tuple[Case, ...]:
         if case.sanitize or case.family not in SIZES:
             has.add(variant(case))
         every = EVERY if pairs <= had else EVERY_PAIR
-        if not has <= had or number % every == 0:
+        has_second = any(len(elements[case.family, op] | {element}) == 2 for op, element in found)
+        if not has <= had or (has_second and not pairs <= had) or number % every == 0:
             chosen.append(case)
+            for op, element in found:
+                elements[case.family, op].add(element)
         had |= has | pairs
     return tuple(chosen)
 

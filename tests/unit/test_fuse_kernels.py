@@ -597,7 +597,10 @@ def test_what_prepares_weights_is_searched_beside_its_first_user(
     parts, in_parts = fused_layers(2, prepared=2)
     assert not parts.program.is_exact and len(parts.program.segments) > 3
     assert kernels_of(function) == kernels_of(in_parts)
-    assert "in some orders only; memory alone takes" in explanation(function, Found(parts, []))
+    unfused = layers_function(2, prepared=2)
+    found = Fusion(unfused, target_named("h200"))
+    text = explanation(unfused, Found(found, found.choose()))
+    assert "in some orders only; memory alone takes" in text
 
 
 def test_units_stand_behind_what_they_need() -> None:

@@ -122,7 +122,7 @@ def test_pipelines_take_the_architecture() -> None:
     names = [step.name for step in steps]
     assert names[:4] == ["plan", "unfold-modes", "read-windows", "bucket-extents"]
     at = names.index("factor-products")
-    assert names[at + 1 : at + 6] == ["pad-rows", *["plan", "retile"] * 2]
+    assert names[at + 1 : at + 7] == ["pad-rows", "separate-halves", *["plan", "retile"] * 2]
     assert {getattr(step, "arch", "sm_80") for step in steps} == {"sm_80"}
     with pytest.raises(UserError, match="unknown pass 'faster'"):
         flat_passes("faster", "sm_80")

@@ -38,7 +38,7 @@ from mugraph.dialects.sched.custom import CustomOp
 from mugraph.dialects.sched.elementwise import FillOp, MapOp, RenewOp
 from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
-from mugraph.dialects.sched.launch import ClusterTensor, LaunchOp
+from mugraph.dialects.sched.launch import ClusterTensor, LaunchOp, launches_by_kernel
 from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
@@ -235,6 +235,7 @@ __all__ = [
     "enclosing_threads",
     "is_of_product",
     "is_tile",
+    "launches_by_kernel",
     "ping_pong_roles",
     "registers_of",
     "roles_of",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
+    ModuleOp,
     SymbolRefAttr,
     TensorType,
     i64,
@@ -223,3 +225,15 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                 f"@{self.kernel.string_value()}"
             )
         return kernel
+
+
+def launches_by_kernel(module: ModuleOp) -> defaultdict[KernelOp, list[LaunchOp]]:
+    """The launches of each kernel of a module, in their order; none of one that is not launched.
+
+    Raises ``VerifyException`` where a launch names no kernel.
+    """
+    found: defaultdict[KernelOp, list[LaunchOp]] = defaultdict(list)
+    for op in module.walk():
+        if isinstance(op, LaunchOp):
+            found[op.resolve()].append(op)
+    return found

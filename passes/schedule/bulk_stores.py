@@ -423,11 +423,10 @@ class BulkStoresPass(ModulePass):
                     why = f"{target.arch} has no bulk copies"
                     refuse(kernel, "stores", self.name, why, "leave stores free")
             return
-        launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
+        launches = sched.launches_by_kernel(op)
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp) and kernel.smem_bytes is None:
-                mine = [launch for launch in launches if launch.resolve() is kernel]
-                alignments = alignments_of(kernel, mine)
+                alignments = alignments_of(kernel, launches[kernel])
                 if may_store_in_bulk(kernel):
                     with tiles_by_registers(kernel):
                         store_in_bulk(kernel, alignments, target)

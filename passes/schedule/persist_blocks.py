@@ -147,7 +147,7 @@ class PersistBlocksPass(ModulePass):
         """Treats every kernel of the module whose memory is not planned yet."""
         target = target_named(self.arch)
         require_natural(self.blocks, f"--{self.name}: blocks")
-        launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
+        launches = sched.launches_by_kernel(op)
         for kernel in unplanned_kernels(op):
             if kernel.persistent_blocks is not None or kernel.decided.persistent is False:
                 continue
@@ -157,8 +157,7 @@ class PersistBlocksPass(ModulePass):
                 found = "its blocks run different numbers of iterations"
             if any(length.axis >= 0 for length in kernel.held_lengths):
                 found = "each of its blocks reads a length of its own"
-            mine = [launch for launch in launches if launch.resolve() is kernel]
-            alignments = alignments_of(kernel, mine)
+            alignments = alignments_of(kernel, launches[kernel])
             if isinstance(found, int):
                 stages = stages_beside_results(trial, found, alignments, target)
                 if stages is not None:

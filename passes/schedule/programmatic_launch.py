@@ -23,18 +23,13 @@ _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sc
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
 
 
-def constant_inputs(module: ModuleOp, kernel: sched.KernelOp) -> list[int]:
-    """Analysis: the inputs of a kernel that are constant wherever it is launched."""
-    launches = _launches(module, kernel)
+def constant_inputs(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> list[int]:
+    """Analysis: the inputs of a kernel that are constant in all of its launches."""
     return [
         index
         for index in range(kernel.input_count)
         if launches and all(is_constant(launch.arguments[index]) for launch in launches)
     ]
-
-
-def _launches(module: ModuleOp, kernel: sched.KernelOp) -> list[sched.LaunchOp]:
-    return [op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.resolve() is kernel]
 
 
 def are_constant(value: SSAValue, constant: Sequence[int]) -> bool:
@@ -207,12 +202,13 @@ def overlap_kernel(kernel: sched.KernelOp, constant: Sequence[int], start: Launc
 
 def launch_programmatically(module: ModuleOp) -> None:
     """Makes the kernels of a module overlap with those around them in their streams."""
+    launches = sched.launches_by_kernel(module)
     for op in module.body.block.ops:
         if isinstance(op, sched.KernelOp):
             start = op.decided.pdl or "late"
             waits = any(isinstance(inner, sched.GridWaitOp) for inner in op.walk())
             if not waits and start != "none":
-                overlap_kernel(op, constant_inputs(module, op), start)
+                overlap_kernel(op, constant_inputs(op, launches[op]), start)
         elif isinstance(op, FuncOp):
             for step in op.walk():
                 if isinstance(step, CanOverlap):

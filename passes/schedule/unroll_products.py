@@ -290,8 +290,7 @@ class UnrollProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every kernel of the module."""
         target = target_named(self.arch)
-        launches = [launch for launch in op.walk() if isinstance(launch, sched.LaunchOp)]
+        launches = sched.launches_by_kernel(op)
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp) and is_lowered(kernel):
-                mine = [launch for launch in launches if launch.resolve() is kernel]
-                unroll_products(kernel, alignments_of(kernel, mine), target)
+                unroll_products(kernel, alignments_of(kernel, launches[kernel]), target)

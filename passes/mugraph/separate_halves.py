@@ -50,11 +50,6 @@ def whole_and_parts(op: tb.SplitOp | tb.ConcatOp) -> tuple[SSAValue, tuple[SSAVa
     return op.result, tuple(op.inputs)
 
 
-def lies_row_major(type_: Attribute) -> bool:
-    """Analysis: whether a type says that a tensor lies without gaps, row by row."""
-    return layout_of(type_) == row_major(shape_of(type_))
-
-
 def row_major(shape: Sequence[int]) -> Layout:
     """The layout of a tensor without gaps."""
     return Layout(tuple(shape), row_major_strides(shape))
@@ -77,9 +72,10 @@ def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
         plain = op.through is None and op.windows is None and not op.ends
         return [] if plain and last not in (*op.map_, op.loop_dim) else None
     if isinstance(op, tb.OutputOp):
-        row = last > 0 and op.dtensor_type.get_shape()[last - 1] == 1
+        shape = op.dtensor_type.get_shape()
+        row = last > 0 and shape[last - 1] == 1 and layout_of(op.dtensor_type) == row_major(shape)
         free = last not in (*op.map_, op.loop_dim) and not op.ends
-        return [] if row and free and lies_row_major(op.dtensor_type) else None
+        return [] if row and free else None
     if not isinstance(op, HasTileIndices) or len(op.results) != 1 or says_where_tiles_lie(op):
         return None
     along = [index for index in op.tile_indices() if (value, last) in op.places(index)]

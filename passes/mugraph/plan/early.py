@@ -62,10 +62,14 @@ def brings_weights(graph: CustomizedOp) -> bool:
     return has_weights(graph) and any(map(is_constant, graph.operands))
 
 
+def weights_of(graph: CustomizedOp) -> int:
+    """The bytes of a kernel's weights."""
+    return sum(bytes_of(each.type) for each in graph.operands if is_constant(each))
+
+
 def brings_mostly_weights(graph: CustomizedOp) -> bool:
     """Whether most bytes of a kernel's operands are weights."""
-    sizes = [(bytes_of(each.type), is_constant(each)) for each in graph.operands]
-    return 2 * sum(size for size, constant in sizes if constant) > sum(size for size, _ in sizes)
+    return 2 * weights_of(graph) > sum(bytes_of(each.type) for each in graph.operands)
 
 
 def half_of_memory(shape: KernelShape, target: Target) -> int:
@@ -156,11 +160,6 @@ def waits_for_few_blocks(graph: CustomizedOp, target: Target) -> bool:
         if 2 * parts * math.prod(grid) <= target.multiprocessors:
             return True
     return False
-
-
-def weights_of(graph: CustomizedOp) -> int:
-    """The bytes of a kernel's weights."""
-    return sum(bytes_of(each.type) for each in graph.operands if is_constant(each))
 
 
 def waits_for_shorter(graph: CustomizedOp) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar, cast
 
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation, OpDef, get_accessors_from_op_def
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.parser import Parser
@@ -47,6 +48,29 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     # Also of operators that inherit from no abstract class of the dialects.
     type.__setattr__(cls, "__class__", NominalMeta)
     return cls
+
+
+def dialect_of(name: str, exported: Mapping[str, object]) -> Dialect:
+    """The dialect of all operators, types and attributes of its name that a package exports.
+
+    Classes without a name of their own, from which several operators inherit, are none; classes
+    stand by themselves or in tuples.
+    """
+    groups = [
+        cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        for value in exported.values()
+    ]
+    named = [
+        each
+        for each in chain.from_iterable(groups)
+        if isinstance(each, type) and str(vars(each).get("name")).startswith(f"{name}.")
+    ]
+    classes = list(dict.fromkeys(named))
+    return Dialect(
+        name,
+        [each for each in classes if issubclass(each, Operation)],
+        [each for each in classes if issubclass(each, Attribute)],
+    )
 
 
 MOST_KNOWN = 1 << 12

@@ -5,8 +5,7 @@ registers are values.  Nothing is implicit: stages, copies, waits and barriers a
 types say where every element lives.
 """
 
-from xdsl.ir import Dialect
-
+from mugraph.dialects.definition import dialect_of
 from mugraph.dialects.sched.accesses import (
     AccessError,
     AccessKind,
@@ -98,65 +97,7 @@ from mugraph.dialects.sched.types import (
 from mugraph.dialects.sched.warpgroup import WarpgroupMmaOp, warpgroup_products
 from mugraph.dialects.sched.warpgroup_wait import WarpgroupWaitOp
 
-Sched = Dialect(
-    "sched",
-    [
-        KernelOp,
-        LaunchOp,
-        PrologueOp,
-        ForloopOp,
-        EpilogueOp,
-        AllocOp,
-        EmptyOp,
-        YieldOp,
-        LocalTileOp,
-        CopyOp,
-        CommitOp,
-        WaitOp,
-        WarpgroupMmaOp,
-        WarpgroupWaitOp,
-        BarrierOp,
-        GridWaitOp,
-        GridLaunchOp,
-        FillOp,
-        RenewOp,
-        ReduceOp,
-        MaskOp,
-        MoveOp,
-        CustomOp,
-        MmaOp,
-        StoreOp,
-        MapOp,
-        LoadOp,
-        ChannelOp,
-        ProduceOp,
-        AcquireOp,
-        PublishOp,
-        ConsumeOp,
-        ReleaseOp,
-        OrderBarrierOp,
-        OrderWaitOp,
-        OrderArriveOp,
-        BulkCopyOp,
-        ProxyFenceOp,
-        BulkWaitOp,
-        ClusterBarrierOp,
-        RoleOp,
-    ],
-    [
-        GlobalType,
-        SharedType,
-        TensorMemoryType,
-        TileType,
-        TokenType,
-        ChannelType,
-        OrderBarrierType,
-        LinearPartitionAttr,
-        SliceAttr,
-        CombinerAttr,
-        GroupingAttr,
-    ],
-)
+Sched = dialect_of("sched", vars())
 
 __all__ = [
     "AccessError",

@@ -9,8 +9,7 @@ with an epilogue applies it to each element before that rounding.  Operands of d
 joined by ``tb.cast``; which types may meet is said in :mod:`mugraph.dialects.element_types`.
 """
 
-from xdsl.ir import Dialect
-
+from mugraph.dialects.definition import dialect_of
 from mugraph.dialects.elementwise import EpilogueAttr, ScalarFunctionAttr
 from mugraph.dialects.precision import Precision, PrecisionAttr
 from mugraph.dialects.ragged import RaggedAttr
@@ -63,41 +62,7 @@ from mugraph.dialects.tb.reduction import (
 )
 from mugraph.dialects.tb.types import STensorType
 
-Tb = Dialect(
-    "tb",
-    [
-        InputOp,
-        OutputOp,
-        MatmulOp,
-        *ELEMENTWISE_OPERATORS,
-        CastOp,
-        MaskOp,
-        ConcatThenMatmulOp,
-        ConcatOp,
-        SplitOp,
-        CustomOp,
-        RmsNormOp,
-        ReductionOp,
-        ReductionMaxOp,
-        ReductionToDimxStridedOp,
-        ReductionToDimxContiguousOp,
-        ForloopAccumOp,
-        ForloopAccumRescaleOp,
-        ForloopAccumSumToDimxStridedOp,
-        ForloopAccumSumToDimxContiguousOp,
-        CarriedOp,
-        CarryOp,
-    ],
-    [
-        STensorType,
-        EpilogueAttr,
-        ScalarFunctionAttr,
-        AccumulatorKindAttr,
-        PrecisionAttr,
-        RaggedAttr,
-        RescaledKindAttr,
-    ],
-)
+Tb = dialect_of("tb", vars())
 
 __all__ = [
     "BINARY_OPERATORS",

@@ -6,8 +6,7 @@ numbers are computed by ``arith`` and ``math``.  See ``docs/texpr.md`` for what 
 for the ``.te`` syntax.
 """
 
-from xdsl.ir import Dialect
-
+from mugraph.dialects.definition import dialect_of
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.accesses import (
     DISTINCT,
@@ -86,56 +85,7 @@ from mugraph.dialects.te.warpgroup import (
     WarpgroupWaitOp,
 )
 
-Te = Dialect(
-    "te",
-    [
-        ParOp,
-        SeqOp,
-        IfOp,
-        WhenOp,
-        NewOp,
-        ViewOp,
-        BindOp,
-        RedOp,
-        AtomicOp,
-        SectionOp,
-        AnchorOp,
-        IndexValueOp,
-        IndexOfOp,
-        CallOp,
-        AsmOp,
-        KernelOp,
-        ThreadsOp,
-        StepOp,
-        BarrierOp,
-        ApplyOp,
-        AllReduceOp,
-        LoadOp,
-        StoreOp,
-        IterationOp,
-        CopyAsyncOp,
-        CopyAsyncOrZeroOp,
-        CommitOp,
-        WaitOp,
-        NewMbarriersOp,
-        MbarrierInitOp,
-        MbarrierFenceOp,
-        MbarrierArriveOp,
-        MbarrierWaitOp,
-        MbarrierAddressOp,
-        NamedBarrierOp,
-        BulkLoadOp,
-        BulkStoreOp,
-        BulkCommitOp,
-        BulkWaitOp,
-        ProxyFenceOp,
-        WarpgroupMmaOp,
-        WarpgroupFenceOp,
-        WarpgroupCommitOp,
-        WarpgroupWaitOp,
-    ],
-    [BufferType, CombinationAttr, ScopeAttr, MbarriersType],
-)
+Te = dialect_of("te", vars())
 
 __all__ = [
     "DISTINCT",
@@ -161,6 +111,7 @@ __all__ = [
     "BulkWaitOp",
     "CallOp",
     "Combination",
+    "CombinationAttr",
     "CombiningOp",
     "CommitOp",
     "Conditional",
@@ -190,6 +141,7 @@ __all__ = [
     "ProxyFenceOp",
     "RedOp",
     "Scope",
+    "ScopeAttr",
     "SectionOp",
     "SeqOp",
     "Space",

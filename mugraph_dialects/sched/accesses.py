@@ -9,7 +9,8 @@ counter of bank conflicts read only this.  The mappings are those of the header 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -298,6 +299,15 @@ def plain_access(
     )
 
 
+@contextmanager
+def naming_operand(op: Operation, value: SSAValue) -> Generator[None]:
+    """Makes an ``AccessError`` of a ``MappingError``: it says of which operand it is."""
+    try:
+        yield
+    except MappingError as error:
+        raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
+
+
 def partitioned_stream(
     op: Operation,
     operand: int,
@@ -311,7 +321,7 @@ def partitioned_stream(
     layout = iteration_layout(
         resolved_layout_of(value), shape_of(value.type), domain, partition.order
     )
-    try:
+    with naming_operand(op, value):
         return vector_stream(
             layout,
             partition.threads,
@@ -320,8 +330,6 @@ def partitioned_stream(
             block=enclosing_threads(op),
             apart=apart,
         )
-    except MappingError as error:
-        raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
 
 
 def partitioned_predicate(
@@ -436,17 +444,5 @@ def async_access(
             f"{op_label(op)}: cp.async needs vectors of {partition.vector} contiguous, aligned "
             f"elements along dimension {partition.inner}, which {value_label(value)} does not have"
         )
-    stream = partitioned_stream(op, operand, partition, domain)
-    size = stream.width * element_bytes_of(value.type)
-    return ThreadAccess(
-        op,
-        operand,
-        kind,
-        f"cp.async.{size}",
-        stage,
-        stream.width,
-        stream.offsets,
-        proxy=Proxy.ASYNC_COPY,
-        predicate=partitioned_predicate(op, operand, partition, ragged),
-        rows=named_rows(op, operand, partition),
-    )
+    access = partitioned_access(op, operand, kind, stage, partition, domain, ragged)
+    return replace(access, instruction=f"cp.async.{access.access_bytes}", proxy=Proxy.ASYNC_COPY)

@@ -17,13 +17,13 @@ from mugraph.dialects.sched.accesses import (
     AccessKind,
     StageReference,
     ThreadAccess,
+    naming_operand,
     partitioned_stream,
     plain_access,
     stage_reference,
 )
 from mugraph.dialects.sched.mappings import (
     MATRICES,
-    MappingError,
     ReduceSum,
     Stream,
     fill_stream,
@@ -59,7 +59,6 @@ from mugraph.dialects.tensor_types import (
     op_label,
     resolved_layout_of,
     shape_of,
-    value_label,
 )
 
 
@@ -157,11 +156,9 @@ def part_accesses(
     size, block = element_bytes_of(source.type), enclosing_threads(op)
     accesses: list[ThreadAccess] = []
     for part in range(parts.size()):
-        try:
+        with naming_operand(op, source):
             of_part = with_offset(layout, parts(part))
             stream = vector_stream(of_part, threads, vector, size, block=block)
-        except MappingError as error:
-            raise AccessError(f"{op_label(op)}: {value_label(source)}: {error}") from error
         accesses.append(plain_access(op, 0, AccessKind.READ, stage, stream))
     if isinstance(destination.type, SharedType):
         stream = partitioned_stream(op, 1, partition, shape_of(destination.type))
@@ -261,10 +258,8 @@ def mma_accesses(
             continue
         if atom.reads_runs:
             runs = operand_runs(value, operand == 0, matrix, atom, mma, apart[operand])
-            try:
+            with naming_operand(op, value):
                 stream = run_stream(runs, block=block)
-            except MappingError as error:
-                raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
             accesses.append(plain_access(op, operand, AccessKind.READ, stage, stream))
             continue
         if atom.reads_lines and operand == 1:
@@ -273,14 +268,12 @@ def mma_accesses(
         else:
             mapping = operand_of_warps(operand == 0, matrix, atom, mma, apart[operand])
             transposes = mapping.transposed
-            try:
+            with naming_operand(op, value):
                 streams = (
                     ldmatrix_streams(mapping, block=block)
                     if uses_ldmatrix
                     else ((0, element_stream(mapping, block=block)),)
                 )
-            except MappingError as error:
-                raise AccessError(f"{op_label(op)}: {value_label(value)}: {error}") from error
         accesses += [
             plain_access(op, operand, AccessKind.READ, stage, stream)
             for matrices, stream in streams

@@ -321,6 +321,15 @@ def for_block(array: IntArray, block: int, idle: int = IDLE) -> IntArray:
     return read_only(flat)
 
 
+def counted_stream(width: int, offsets: IntArray, counts: IntArray, block: int) -> Stream:
+    """Accesses of ``width`` elements each, of which the first so many can reach a result."""
+    flat = for_block(offsets, block)
+    counts = for_block(np.broadcast_to(counts, offsets.shape), block, idle=0)
+    counts = np.where(flat == IDLE, 0, counts)
+    whole = np.array_equal(counts, np.where(flat == IDLE, 0, width))
+    return Stream(width, flat, None if whole else read_only(counts))
+
+
 def read_only(array: IntArray) -> IntArray:
     """The array, which must not be written to any more."""
     array.setflags(write=False)

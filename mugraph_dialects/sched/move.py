@@ -14,15 +14,14 @@ from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, Sha
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import (
-    AccessError,
     AccessKind,
     HasThreadAccesses,
     ThreadAccess,
+    naming_operand,
     plain_access,
     stage_reference,
 )
 from mugraph.dialects.sched.mappings import (
-    MappingError,
     iteration_layout,
     vector_stream,
     with_offset,
@@ -38,7 +37,6 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     shape_of,
     strides_of,
-    value_label,
 )
 
 
@@ -146,7 +144,7 @@ class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
 
     def _access(self, operand: int, kind: AccessKind) -> ThreadAccess:
         value, partition = self.operands[operand], self.partition.data
-        try:
+        with naming_operand(self, value):
             stream = vector_stream(
                 self.layout_of_part(value),
                 partition.threads,
@@ -154,6 +152,4 @@ class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 element_bytes_of(value.type),
                 block=enclosing_threads(self),
             )
-        except MappingError as error:
-            raise AccessError(f"{op_label(self)}: {value_label(value)}: {error}") from error
         return plain_access(self, operand, kind, stage_reference(self), stream)

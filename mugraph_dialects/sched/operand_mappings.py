@@ -23,7 +23,7 @@ from mugraph.dialects.sched.mappings import (
     IntArray,
     MappingError,
     Stream,
-    for_block,
+    counted_stream,
     keeps_vectors,
     matrix_offsets,
     modes_of,
@@ -207,8 +207,7 @@ def ldmatrix_streams(operand: MatmulOperand, *, block: int) -> tuple[tuple[int, 
         offsets, significant = _lines(operand, thread, at_row, at_k)
         unused = (lane >= matrices * ROWS) | (steps >= operand.steps)
         offsets = np.where(unused, IDLE, offsets)
-        significant = np.where(unused, 0, significant)
-        streams.append((matrices, _stream(operand.line, offsets, significant, block)))
+        streams.append((matrices, counted_stream(operand.line, offsets, significant, block)))
     return tuple(streams)
 
 
@@ -244,7 +243,7 @@ def element_stream(operand: MatmulOperand, *, block: int) -> Stream:
     )
     exists = (row < operand.rows) & (k < operand.depth)
     offsets = np.where(steps >= operand.steps, IDLE, offsets)
-    return _stream(operand.read, offsets, exists * operand.read, block)
+    return counted_stream(operand.read, offsets, exists * operand.read, block)
 
 
 class ScalarOperand(NamedTuple):
@@ -293,11 +292,4 @@ class ScalarOperand(NamedTuple):
 def scalar_stream(operand: ScalarOperand, *, block: int) -> Stream:
     """The elements that threads read, by k, then by their rows."""
     offsets, significant = operand.offsets()
-    return _stream(1, offsets, significant, block)
-
-
-def _stream(width: int, offsets: IntArray, significant: IntArray, block: int) -> Stream:
-    offsets, significant = np.broadcast_arrays(offsets, significant)
-    flat, counts = for_block(offsets, block), for_block(significant, block, idle=0)
-    whole = np.array_equal(counts, np.where(flat == IDLE, 0, width))
-    return Stream(width, flat, None if whole else counts)
+    return counted_stream(1, offsets, significant, block)

@@ -20,7 +20,7 @@ from mugraph.dialects.sched.mappings import (
     IntArray,
     MappingError,
     Stream,
-    for_block,
+    counted_stream,
     keeps_vectors,
     matrix_offsets,
     modes_of,
@@ -133,7 +133,7 @@ def line_streams(operand: RunOperand, *, block: int) -> tuple[tuple[int, Stream]
         k = np.arange(0, operand.depth, ROWS, dtype=np.int64)[:, None, None, None]
         k = k + lane % RUNS * 2 + np.arange(2, dtype=np.int64)[:, None]
         offsets = matrix_offsets(operand.matrix, np.minimum(column, operand.rows - 2), k, start)
-        return ((0, _counted(2, offsets, exists[:, None], block)),)
+        return ((0, counted_stream(2, offsets, 2 * exists[:, None], block)),)
     streams: list[tuple[int, Stream]] = []
     whole = operand.depth // (2 * LINE_STEP)
     for matrices, steps in ((4, range(whole)), (2, range(whole, -(-operand.depth // WARP)))):
@@ -142,17 +142,8 @@ def line_streams(operand: RunOperand, *, block: int) -> tuple[tuple[int, Stream]
         k = np.array(steps, dtype=np.int64)[:, None, None] * WARP + lane % (matrices * ROWS)
         offsets = matrix_offsets(operand.matrix, np.where(exists, column, 0), k, start)
         offsets = np.where(lane < matrices * ROWS, offsets, IDLE)
-        streams.append((matrices, _counted(LINE_STEP, offsets, exists, block)))
+        streams.append((matrices, counted_stream(LINE_STEP, offsets, LINE_STEP * exists, block)))
     return tuple(streams)
-
-
-def _counted(width: int, offsets: IntArray, exists: BoolArray, block: int) -> Stream:
-    """Accesses of so many elements, which count where they exist."""
-    flat = for_block(offsets, block)
-    counts = for_block(np.broadcast_to(exists, offsets.shape) * width, block, idle=0)
-    counts = np.where(flat == IDLE, 0, counts)
-    whole = np.array_equal(counts, np.where(flat == IDLE, 0, width))
-    return Stream(width, flat, None if whole else counts)
 
 
 @lru_cache(512)
@@ -173,4 +164,4 @@ def run_stream(operand: RunOperand, *, block: int) -> Stream:
     k = rounds * RUN * RUNS + thread % RUNS * RUN + within
     start = operand.place(thread) * operand.apart
     offsets = matrix_offsets(operand.matrix, np.minimum(row, operand.rows - 1), k, start)
-    return _counted(vector, offsets, row < operand.rows, block)
+    return counted_stream(vector, offsets, vector * (row < operand.rows), block)

@@ -94,12 +94,8 @@ class ChannelOp(KeepsMbarriers):
 
     assembly_format = "$buffers (`offset` $offset^)? attr-dict `:` type($buffers)"
 
-    def __init__(self, buffers: Sequence[SSAValue], offset: int | None = None) -> None:
-        super().__init__(
-            operands=[buffers],
-            result_types=[ChannelType()],
-            properties={"offset": None if offset is None else IntegerAttr(offset, i64)},
-        )
+    def __init__(self, buffers: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[buffers], result_types=[ChannelType()])
 
     @property
     def stage_count(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
@@ -45,8 +45,8 @@ class WaitOp(IRDLOperation):
     tokens = var_operand_def(TokenType())
     assembly_format = "`pending` $pending (`for` $tokens^)? attr-dict"
 
-    def __init__(self, pending: int, tokens: Sequence[SSAValue] = ()) -> None:
-        super().__init__(operands=[tokens], properties={"pending": IntegerAttr(pending, i64)})
+    def __init__(self, pending: int) -> None:
+        super().__init__(operands=[[]], properties={"pending": IntegerAttr(pending, i64)})
 
     pending_groups = number_of("pending")
     """How many groups may still be in flight."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     EqAttrConstraint,
@@ -60,11 +59,8 @@ class OrderBarrierOp(KeepsMbarriers):
 
     assembly_format = "(`offset` $offset^)? attr-dict"
 
-    def __init__(self, offset: int | None = None) -> None:
-        super().__init__(
-            result_types=[OrderBarrierType()],
-            properties={"offset": None if offset is None else IntegerAttr(offset, i64)},
-        )
+    def __init__(self) -> None:
+        super().__init__(result_types=[OrderBarrierType()])
 
     def barrier_count(self) -> int:
         """An mbarrier for each role."""

@@ -75,7 +75,6 @@ class RoleOp(IRDLOperation):
         role: str,
         warps: int,
         body: Region | Block,
-        registers: int | None = None,
         *,
         elected: bool = False,
     ) -> None:
@@ -83,7 +82,6 @@ class RoleOp(IRDLOperation):
             properties={
                 "role": StringAttr(role),
                 "warps": IntegerAttr(warps, i64),
-                "registers": None if registers is None else IntegerAttr(registers, i64),
                 "elected": UnitAttr() if elected else None,
             },
             regions=[Region(body) if isinstance(body, Block) else body],

@@ -319,13 +319,10 @@ class AllocOp(IRDLOperation):
 
     assembly_format = "(`stages` $stages^)? (`offset` $offset^)? attr-dict `:` type($result)"
 
-    def __init__(self, result_type: Attribute, stages: int = 1, offset: int | None = None) -> None:
+    def __init__(self, result_type: Attribute, stages: int = 1) -> None:
         super().__init__(
             result_types=[result_type],
-            properties={
-                "stages": IntegerAttr(stages, i64) if stages > 1 else None,
-                "offset": None if offset is None else IntegerAttr(offset, i64),
-            },
+            properties={"stages": IntegerAttr(stages, i64) if stages > 1 else None},
         )
 
     stage_count = number_or("stages", 1)

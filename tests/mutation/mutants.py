@@ -400,9 +400,8 @@ def _alias(buffer: SSAValue, layout: AnyLayout) -> SSAValue:
     """A second buffer on the bytes of a first one."""
     owner, type_ = buffer.owner, buffer.type
     assert isinstance(owner, sched.AllocOp) and isinstance(type_, sched.SharedType)
-    alias = sched.AllocOp(
-        type_.with_layout(LayoutAttr(layout)), owner.stage_count, owner.byte_offset
-    )
+    alias = sched.AllocOp(type_.with_layout(LayoutAttr(layout)), owner.stage_count)
+    alias.offset = owner.offset
     block = owner.parent_block()
     assert block is not None
     block.insert_op_after(alias, owner)

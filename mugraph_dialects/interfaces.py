@@ -49,7 +49,7 @@ class SharedAccess(NamedTuple):
 
 
 class HasSharedAccesses(Operation, Abstract):
-    """An operator that reads or writes tensors in shared memory."""
+    """An operator of a µGraph, which reads or writes tiles; those of schedules say it by thread."""
 
     @abstractmethod
     def shared_accesses(self) -> Sequence[SharedAccess]:

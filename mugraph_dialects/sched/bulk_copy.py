@@ -36,9 +36,7 @@ from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import (
     HasBufferEffects,
-    HasSharedAccesses,
     RestrictsSharedLayouts,
-    SharedAccess,
 )
 from mugraph.dialects.partition import LinearPartition, iteration_order
 from mugraph.dialects.ragged import RaggedDim, ragged_dims
@@ -89,7 +87,6 @@ from mugraph.dialects.tensor_types import (
 @irdl_op_definition
 class BulkCopyOp(
     RunsAtIteration,
-    HasSharedAccesses,
     HasThreadAccesses,
     HasBufferEffects,
     RestrictsSharedLayouts,
@@ -138,13 +135,11 @@ class BulkCopyOp(
         *,
         ahead: int = 0,
         iteration: int | None = None,
-        multicast: bool = False,
         at: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             operands=[source, destination, channel],
             properties={
-                "multicast": UnitAttr() if multicast else None,
                 "at": start_attribute(at),
                 **iteration_properties(ahead, iteration),
             },
@@ -334,11 +329,6 @@ class BulkCopyOp(
     def buffers_written(self) -> Sequence[SSAValue]:
         """The destination, or that stage of it."""
         return [self.destination]
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Chunks of 16 bytes along the tensor's contiguous dimension."""
-        partition = self._partition()
-        return [SharedAccess(self.buffer, partition.inner, partition.vector)]
 
     def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
         """Those that such copies can give the tile, in every stage of the buffer."""

@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.custom_accesses import (
     Footprints,
@@ -29,7 +29,7 @@ from mugraph.dialects.sched.custom_accesses import (
 )
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import SharedType
-from mugraph.dialects.te.accesses import AccessOp, AtomicOp, NewOp, RedOp
+from mugraph.dialects.te.accesses import AtomicOp, NewOp, RedOp
 from mugraph.dialects.te.calls import AsmOp, CallOp
 from mugraph.dialects.te.loops import ParOp
 from mugraph.dialects.te.mapped import (
@@ -45,7 +45,6 @@ from mugraph.dialects.te.values import AnchorOp
 from mugraph.dialects.tensor_types import (
     dims,
     element_type_of,
-    innermost_of,
     op_label,
     resolved_layout_of,
     shape_of,
@@ -68,7 +67,7 @@ _REFUSED = (
 
 
 @irdl_op_definition
-class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class CustomOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
     """What each thread does in one step of a custom operator; no barrier stands in it.
 
     ``sched.custom "rope: par 16 i, par 64 j" threads 128 (%x, %y) { ... } : ...``.  The region has
@@ -175,19 +174,6 @@ class CustomOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEff
             raise OperatorError("a 'te.new' in it is a thread's own, in registers")
         if isinstance(op, RedOp) and isinstance(op.buffer, BlockArgument):
             raise OperatorError(f"threads cannot reduce into {value_label(op.buffer)} side by side")
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Along what is innermost, in the widest vectors."""
-        accesses: list[SharedAccess] = []
-        for parameter, value in zip(self.parameters, self.buffers, strict=True):
-            inner = innermost_of(value)
-            widths = [
-                use.operation.width if isinstance(use.operation, AccessOp) else 1
-                for use in parameter.uses
-            ]
-            walk = len(shape_of(value.type)) - 1 if inner is None else inner
-            accesses.append(SharedAccess(value, walk, max(widths, default=1)))
-        return accesses
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """All accesses to memory but a thread's reads of what it has itself written before."""

@@ -24,7 +24,7 @@ from mugraph.dialects.elementwise import (
     ScalarFunctionAttr,
     epilogue_attribute,
 )
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import elementwise_accesses, fill_accesses
@@ -40,7 +40,6 @@ from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_type
 from mugraph.dialects.sched.types import (
     DealtBy,
     LinearPartitionAttr,
-    SharedType,
     TileType,
 )
 from mugraph.dialects.shapes import broadcast_shape
@@ -120,7 +119,7 @@ class RenewOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
         return []
 
 
-class DealtOutOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class DealtOutOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     """An operator that computes each element of its destination, the last operand.
 
     Fragments of the destination's extents say who computes what, and ``by`` where there are none.
@@ -155,21 +154,6 @@ class DealtOutOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEff
     def buffers_written(self) -> Sequence[SSAValue]:
         """The destination."""
         return [self.destination]
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Along the partition's first dimension, in its vectors."""
-        partition = self.linear
-        if partition is None:
-            return []
-        return [
-            SharedAccess(
-                value,
-                partition.inner,
-                1 if shape_of(value.type)[partition.inner] == 1 else partition.vector,
-            )
-            for value in (self.destination, *self.inputs)
-            if isinstance(value.type, SharedType)
-        ]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The sources in order, then the destination, in vectors of the partition, all whole."""

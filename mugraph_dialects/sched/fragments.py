@@ -33,7 +33,7 @@ from mugraph.dialects.elementwise import (
     EpilogueAttr,
     epilogue_attribute,
 )
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.ragged import RaggedDim, ragged_dims
 from mugraph.dialects.sched.accesses import (
     AccessKind,
@@ -61,7 +61,6 @@ from mugraph.dialects.sched.structure import enclosing_loop
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
-from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     dims,
@@ -83,7 +82,7 @@ def _fragment(value: SSAValue) -> TileType:
 
 
 @irdl_op_definition
-class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class LoadOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     """Loads what threads hold of a buffer, as the fragment's layout says.
 
     Numbers may come from a tile in device memory, else the buffer is in shared memory.
@@ -304,15 +303,6 @@ class LoadOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
         columns = destination.get_shape()[-1]
         if len(shape) < 2 or sorted(shape) != sorted((*shape[:-2], 1, columns)):
             raise OperatorError(f"the source has {dims(shape)}, expected {columns} numbers")
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Rows of 16 bytes, one below the other; or along the numbers."""
-        if not isinstance(self.source.type, SharedType):
-            return []
-        if self.loads_operand or self.loads_matrix:
-            return [matrix_access(self.source)]
-        shape = shape_of(self.source.type)
-        return [SharedAccess(self.source, len(shape) - (2 if shape[-1] == 1 else 1), 1)]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The reads of an operand A, in the order of k; or of all threads, value by value."""

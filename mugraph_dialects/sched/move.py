@@ -10,7 +10,7 @@ from xdsl.irdl import IRDLOperation, operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import (
@@ -41,7 +41,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class MoveOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
     """Copies a whole buffer to a part of a larger one, or a part of a larger one to a whole one.
 
     ``at`` is where the smaller buffer starts in the larger one.
@@ -131,11 +131,6 @@ class MoveOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
                 f"{element_type_of(self.destination.type)}"
             )
         verify_partition(self, self.partition.data, self.part)
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Along the partition's first dimension, in its vectors."""
-        partition = self.partition.data
-        return [SharedAccess(value, partition.inner, partition.vector) for value in self.operands]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The source's vectors, then the destination's."""

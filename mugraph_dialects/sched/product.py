@@ -26,7 +26,7 @@ from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import element_type_name, verify_factors
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import mma_accesses
 from mugraph.dialects.sched.matrix_part import (
@@ -39,7 +39,6 @@ from mugraph.dialects.sched.multiplies import MultipliesMatrices
 from mugraph.dialects.sched.tile_values import TiedTiles, WritesTiles, tile_types
 from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.shapes import matmul_shape
-from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     dims,
@@ -52,9 +51,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class MmaOp(
-    MultipliesMatrices, WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects
-):
+class MmaOp(MultipliesMatrices, WritesTiles, HasThreadAccesses, HasBufferEffects):
     """Adds the product of two matrices to an accumulator fragment.
 
     The right one is in shared memory, the left one too or in a fragment of the same arrangement,
@@ -266,11 +263,6 @@ class MmaOp(
                     f"ldmatrix cannot load {value_label(value)}, whose elements {atom.name} takes "
                     "only after a conversion"
                 )
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Rows of 16 bytes, one below the other, of the operands in shared memory."""
-        operands = (self.lhs, self.rhs)
-        return [matrix_access(value) for value in operands if isinstance(value.type, SharedType)]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The reads of both operands, in the order of k."""

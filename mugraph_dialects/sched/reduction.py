@@ -23,7 +23,7 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.reductions import Combiner, CombinerAttr, combiner_attribute
@@ -51,7 +51,6 @@ from mugraph.dialects.sched.types import (
     SharedType,
     TileType,
 )
-from mugraph.dialects.tb.layouts import reduction_accesses
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.reduction import Groups, contiguous_groups, strided_groups
 from mugraph.dialects.tensor_types import (
@@ -78,7 +77,7 @@ class GroupingAttr(EnumAttribute[Grouping], SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_op_definition
-class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class ReduceOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     """Sums groups of elements along one dimension, or takes their largest (``combine max``).
 
     Result j of n is that of elements j, j + n ... (``strided``) or of the j-th run of extent / n
@@ -404,32 +403,6 @@ class ReduceOp(WritesTiles, HasSharedAccesses, HasThreadAccesses, HasBufferEffec
             return result.rows if isinstance(result, TileType) else None
         partition = source.partition if isinstance(source, TileType) else None
         return partition and rows_like(partition, shape_of(source), self.reduced_shape())
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Lanes walk along the reduced dimension, groups of lanes along the results."""
-        if self.drops_dim:
-            assert isinstance(self.distribution, LinearPartitionAttr)  # verified
-            inner, vector = self.distribution.data.inner, self.distribution.data.vector
-            accesses = [SharedAccess(self.source, self.in_source([inner])[0], vector)]
-            if self.partition is not None:
-                accesses.append(SharedAccess(self.destination, inner, vector))
-            return accesses
-        if self.parts is not None:
-            return [SharedAccess(self.destination, self.reduced_dim, 1)]
-        if self.partition is None:
-            if isinstance(self.source.type, TileType):
-                return []
-            return [SharedAccess(self.source, self.reduced_dim, self.groups().count)]
-        accesses = reduction_accesses(
-            self.source,
-            self.destination,
-            self.reduced_dim,
-            self.lane_count,
-            self.partition.data.order,
-        )
-        if self.difference is not None:
-            accesses.append(SharedAccess(self.difference, self.partition.data.inner, 1))
-        return accesses
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The lanes' reads of the source, then lane 0's access to the sum and the difference."""

@@ -11,7 +11,7 @@ from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def
 from mugraph.dialects.assembly import ThenEpilogue
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
-from mugraph.dialects.interfaces import HasBufferEffects, HasSharedAccesses, SharedAccess
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.launch_extents import extents_of
 from mugraph.dialects.sched.accesses import (
     AccessKind,
@@ -34,12 +34,11 @@ from mugraph.dialects.sched.quad_store import quad_store_problem, quad_store_str
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
-from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import AnyLayout, dims, resolved_layout_of, shape_of
 
 
 @irdl_op_definition
-class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffects):
+class StoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
     """Writes a fragment to shared memory, or to a tile in device memory, through an epilogue.
 
     To device memory only the fragment of a product or of its rows, and without ``accum``.  Where
@@ -175,18 +174,6 @@ class StoreOp(IRDLOperation, HasSharedAccesses, HasThreadAccesses, HasBufferEffe
             raise OperatorError(
                 "a part of a fragment is written to shared memory, and never added to it"
             )
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """As the partition of the fragment walks; nothing in device memory."""
-        if isinstance(self.destination.type, GlobalType):
-            return []
-        source = self.source.type
-        if isinstance(source, TileType) and source.partition is not None:
-            inner = source.partition.inner
-            return [SharedAccess(self.destination, inner, source.partition.vector)]
-        if isinstance(source, TileType) and source.slice is not None:
-            return [SharedAccess(self.destination, source.slice.dim.data, 1)]
-        return [matrix_access(self.destination)]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The writes of the threads that hold the fragment."""

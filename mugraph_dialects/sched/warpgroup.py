@@ -30,7 +30,6 @@ from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import (
-    UNIT_BYTES,
     MatrixDescriptor,
     matrix_descriptor,
 )
@@ -39,9 +38,7 @@ from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import (
     HasBufferEffects,
-    HasSharedAccesses,
     RestrictsSharedLayouts,
-    SharedAccess,
 )
 from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS, WARPGROUP
 from mugraph.dialects.sched.accesses import (
@@ -67,7 +64,6 @@ from mugraph.dialects.sched.tile_values import (
 )
 from mugraph.dialects.sched.types import SharedType, TileType
 from mugraph.dialects.sched.warpgroup_mappings import warpgroup_operand_stream
-from mugraph.dialects.tb.product import matrix_access
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
@@ -93,7 +89,6 @@ class WarpgroupMmaOp(
     MultipliesMatrices,
     WritesTiles,
     RunsAtIteration,
-    HasSharedAccesses,
     RestrictsSharedLayouts,
     HasThreadAccesses,
     HasBufferEffects,
@@ -395,18 +390,6 @@ class WarpgroupMmaOp(
                 f"threads do not hold {value_label(self.lhs)} ({held}) as {groups[0]} groups along "
                 f"m of {atom.name} take it"
             )
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """Units of 16 bytes of the operands in memory; bulk copies say which swizzles there are."""
-        found = [
-            SharedAccess(
-                value,
-                len(shape_of(value.type)) - 2,
-                UNIT_BYTES // element_bytes_of(value.type),
-            )
-            for value in self.described.values()
-        ]
-        return found if self.through is None else [*found, matrix_access(self.rhs)]
 
     def possible_layouts(self, value: SSAValue) -> Sequence[AnyLayout]:
         """Rows of 128, 64 or 32 bytes along the dimension that is contiguous now, swizzled."""

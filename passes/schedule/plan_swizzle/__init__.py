@@ -18,7 +18,6 @@ from mugraph.dialects import sched
 from mugraph.dialects.interfaces import (
     HasSharedAccesses,
     RestrictsSharedLayouts,
-    SharedAccess,
 )
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.mappings import MappingError
@@ -52,36 +51,28 @@ __all__ = [
 ]
 
 
-def collect_accesses(root: Operation) -> dict[SSAValue, list[SharedAccess]]:
-    """All accesses to each shared-memory value under ``root``, in order of appearance."""
-    accesses: dict[SSAValue, list[SharedAccess]] = {}
+def declared_patterns(root: Operation) -> dict[SSAValue, list[Pattern]]:
+    """What operators of µGraphs say of each tile; nothing where no row is contiguous."""
+    patterns: dict[SSAValue, list[Pattern]] = {}
     for op in root.walk():
-        if isinstance(op, HasSharedAccesses):
-            for access in op.shared_accesses():
-                accesses.setdefault(access.value, []).append(access)
-    return accesses
+        for access in op.shared_accesses() if isinstance(op, HasSharedAccesses) else ():
+            shape = shape_of(access.value.type)
+            found = patterns.setdefault(access.value, [])
+            inner = innermost_dimension(shape, strides_of(resolved_layout_of(access.value)))
+            if inner is not None:
+                size = element_bytes_of(access.value.type)
+                found.append(declared_pattern(access, shape, inner, size))
+    return patterns
 
 
-def demand_of(value: SSAValue, accesses: Sequence[SharedAccess]) -> SwizzleDemand:
+def demand_of(value: SSAValue, patterns: Sequence[Pattern]) -> SwizzleDemand:
     """What the accesses to one value together ask of its layout."""
-    return SwizzleDemand(
-        shape_of(value.type),
-        strides_of(resolved_layout_of(value)),
-        element_bytes_of(value.type),
-        max(access.chunk for access in accesses),
-        frozenset(access.walk for access in accesses),
-    )
-
-
-def declared_patterns(value: SSAValue, accesses: Sequence[SharedAccess]) -> list[Pattern]:
-    """What operators that are not scheduled say of a value; nothing where no row is contiguous."""
-    shape = shape_of(value.type)
-    inner = innermost_dimension(shape, strides_of(resolved_layout_of(value)))
-    if inner is None:
-        return []
-    return [
-        declared_pattern(access, shape, inner, element_bytes_of(value.type)) for access in accesses
-    ]
+    shape, strides = shape_of(value.type), strides_of(resolved_layout_of(value))
+    inner = innermost_dimension(shape, strides)
+    found = [] if inner is None else [each.walks(inner, shape[inner]) for each in patterns]
+    walks = frozenset[int]().union(*(along for along, _ in found))
+    chunk = max((together for _, together in found), default=1)
+    return SwizzleDemand(shape, strides, element_bytes_of(value.type), chunk, walks)
 
 
 @dataclass(frozen=True)
@@ -179,27 +170,24 @@ def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice
     Of a scheduled kernel by the accesses of its threads, of a µGraph by those that its operators
     declare.  ``every`` counts all classes of layouts, for explanations.
     """
-    exact: dict[SSAValue, list[Pattern] | None] = {
-        buffer.result: patterns
-        for kernel in root.walk()
-        if isinstance(kernel, sched.KernelOp)
-        for buffer, patterns in scheduled_patterns(kernel).items()
-    }
+    patterns: dict[SSAValue, list[Pattern]] = declared_patterns(root)
+    for kernel in root.walk():
+        if isinstance(kernel, sched.KernelOp):
+            patterns |= {
+                buffer.result: found or [] for buffer, found in scheduled_patterns(kernel).items()
+            }
     choices: list[BufferChoice] = []
     trials = Trials()
-    for value, accesses in collect_accesses(root).items():
+    for value, known in patterns.items():
         layout = resolved_layout_of(value)
         possible = possible_layouts(value, trials)
         if possible is None and not is_plain_enough(layout):
             continue
-        is_scheduled = isinstance(value.owner, sched.AllocOp)
-        patterns = exact.get(value) if is_scheduled else declared_patterns(value, accesses)
-        known = patterns or []
         if possible is not None:
             choice = choose_among(possible, layout, element_bytes_of(value.type), known)
             choices.append(BufferChoice(value, known, choice))
             continue
-        seed = choose_swizzle(demand_of(value, accesses))
+        seed = choose_swizzle(demand_of(value, known))
         keys = tuple(pattern.key() for pattern in known)
         size = element_bytes_of(value.type)
         key = _Key(layout, shape_of(value.type), size, seed, keys, known)

@@ -40,7 +40,7 @@ class Schedule(NamedTuple):
 
 
 def _schedule(
-    graph: Graph, barriers: Barriers, bound: int, below: int | None, steps: int | None
+    graph: Graph, barriers: Barriers, bound: int, below: int | None, steps: int | None = None
 ) -> Schedule | None:
     limits = windows(graph, barriers)
     if limits is None:
@@ -53,15 +53,13 @@ def _schedule(
     return Schedule(barriers, found.regions, executed, bound, found.peak, found.bound, optimal)
 
 
-def least_barriers_schedule(
-    graph: Graph, fewest: FewestBarriers | None = None, steps: int | None = None
-) -> Schedule:
+def least_barriers_schedule(graph: Graph, fewest: FewestBarriers | None = None) -> Schedule:
     """The schedule of least peak among those with the fewest barriers."""
     fewest = fewest or fewest_barriers(graph)
     found = [
         schedule
         for barriers in fewest.choices
-        if (schedule := _schedule(graph, barriers, fewest.executed, None, steps)) is not None
+        if (schedule := _schedule(graph, barriers, fewest.executed, None)) is not None
     ]
     best = min(found, key=lambda schedule: schedule.key)
     bound = min(schedule.peak_bound for schedule in found)
@@ -95,21 +93,18 @@ def _thinned(counts: Sequence[int]) -> list[int]:
     return sorted({counts[place] for place in places if place < len(counts)} | {counts[-1]})
 
 
-def improvements(
-    graph: Graph, steps: int | None = None, trials: int = FRONT_TRIALS
-) -> Iterator[Schedule]:
+def improvements(graph: Graph) -> Iterator[Schedule]:
     """Schedules of ever more barriers and ever less memory, that of fewest barriers first.
 
-    Ends after ``trials`` numbers of barriers, or where no number of barriers can save more.  For
-    graphs beyond ``EXACT_TASKS`` only numbers at doubling distances are looked at, not as hard, and
-    no further than ``FRUITLESS_TRIALS`` of them that save nothing.
+    Ends after ``FRONT_TRIALS`` numbers of barriers, or where no number of barriers can save more.
+    For graphs beyond ``EXACT_TASKS`` only numbers at doubling distances are looked at, not as hard,
+    and no further than ``FRUITLESS_TRIALS`` of them that save nothing.
     """
     fewest = fewest_barriers(graph)
-    last = least_barriers_schedule(graph, fewest, steps)
+    last = least_barriers_schedule(graph, fewest)
     yield last
     is_small = len(graph.tasks) <= EXACT_TASKS
-    if not is_small:
-        steps = 0
+    steps = None if is_small else 0
     most = Barriers(
         1,
         sum(task.phase is Phase.LOOP for task in graph.tasks) + 1,
@@ -120,9 +115,8 @@ def improvements(
     proved = last.is_optimal and is_small
     fruitless = 0
     for trial, barriers in enumerate(_more_barriers(graph, fewest)):
-        if trial >= trials or last.peak <= least:
-            return
-        if not is_small and fruitless == FRUITLESS_TRIALS:
+        gives_up = not is_small and fruitless == FRUITLESS_TRIALS
+        if trial >= FRONT_TRIALS or last.peak <= least or gives_up:
             return
         fruitless += 1
         better = _schedule(graph, barriers, fewest.executed, last.peak, steps)

@@ -88,6 +88,19 @@ def _first_thread(access: ThreadAccess, condition: npt.NDArray[np.bool_]) -> tup
     return thread, int(access.offsets[row, thread])
 
 
+def _wrong(
+    kind: HazardKind,
+    place: ProgramPoint,
+    access: ThreadAccess,
+    what: str,
+    thread: int | None = None,
+    address: int | None = None,
+) -> Finding:
+    """A finding on an access by itself; ``what`` follows who reads or writes."""
+    message = f"{place.describe()} {_verb(access)} {what}"
+    return Finding(kind, (place.operation,), message, () if thread is None else (thread,), address)
+
+
 def _check_shared_access(
     program: Program, place: ProgramPoint, access: ThreadAccess
 ) -> Iterator[Finding]:
@@ -102,15 +115,11 @@ def _check_shared_access(
         if past.any():
             thread, start = _first_thread(access, past)
             address = offset + (start + access.width) * access.element_bytes - 1
-            yield Finding(
-                HazardKind.OUT_OF_BOUNDS,
-                (place.operation,),
-                f"{place.describe()} {_verb(access)} {access.access_bytes} bytes from byte "
-                f"{start * access.element_bytes} of a stage of {value_label(access.value)} in "
-                f"thread {thread}; the stage has {size} bytes",
-                (thread,),
-                address,
+            what = (
+                f"{access.access_bytes} bytes from byte {start * access.element_bytes} of a stage "
+                f"of {value_label(access.value)} in thread {thread}; the stage has {size} bytes"
             )
+            yield _wrong(HazardKind.OUT_OF_BOUNDS, place, access, what, thread, address)
     yield from _check_alignment(place, access, [(offset, "the buffer's offset")])
 
 
@@ -141,15 +150,12 @@ def _check_device_access(
             thread, start = _first_thread(access, past)
             where = ", ".join(f"{walk.name} {walk.steps}" for walk in walks if walk.steps)
             last = (furthest + start + access.width) * access.element_bytes - 1
-            yield Finding(
-                HazardKind.OUT_OF_BOUNDS,
-                (place.operation,),
-                f"{place.describe()} {_verb(access)} up to byte {last} of {value_label(argument)} "
-                f"in thread {thread}{' at ' if where else ''}{where}; the tensor spans "
-                f"{span * access.element_bytes} bytes",
-                (thread,),
-                last,
+            what = (
+                f"up to byte {last} of {value_label(argument)} in thread {thread}"
+                f"{' at ' if where else ''}{where}; the tensor spans "
+                f"{span * access.element_bytes} bytes"
             )
+            yield _wrong(HazardKind.OUT_OF_BOUNDS, place, access, what, thread, last)
     size = access.element_bytes
     starts = [(walk.stride * size, f"the step along {walk.name}") for walk in walks if walk.steps]
     yield from _check_alignment(place, access, starts)
@@ -168,13 +174,11 @@ def _check_predicate(place: ProgramPoint, access: ThreadAccess) -> Iterator[Find
     checked = () if predicate is None else [entry.dim for entry in predicate.ragged]
     for entry in ragged_dims(owner.bounds()):
         if entry.dim not in checked:
-            yield Finding(
-                HazardKind.OUT_OF_BOUNDS,
-                (place.operation,),
-                f"{place.describe()} {_verb(access)} all elements of {value_label(access.value)} "
-                f"along dimension {entry.dim}, of which some do not exist: the tensor ends after "
-                f"{entry.bound.extent} elements",
+            what = (
+                f"all elements of {value_label(access.value)} along dimension {entry.dim}, of "
+                f"which some do not exist: the tensor ends after {entry.bound.extent} elements"
             )
+            yield _wrong(HazardKind.OUT_OF_BOUNDS, place, access, what)
 
 
 def _argument_of(value: SSAValue) -> SSAValue:
@@ -210,37 +214,26 @@ def _check_alignment(
     place: ProgramPoint, access: ThreadAccess, starts: list[tuple[int, str]]
 ) -> Iterator[Finding]:
     size = access.access_bytes
+    at_once = f"{value_label(access.value)} {size} bytes at once"
     if size & (size - 1) or size > BASE_ALIGNMENT:
-        yield Finding(
-            HazardKind.MISALIGNED,
-            (place.operation,),
-            f"{place.describe()} {_verb(access)} {value_label(access.value)} {size} bytes at once; "
-            "a thread moves 1, 2, 4, 8 or 16",
-        )
+        what = f"{at_once}; a thread moves 1, 2, 4, 8 or 16"
+        yield _wrong(HazardKind.MISALIGNED, place, access, what)
         return
     for start, name in starts:
         if start % size:
-            yield Finding(
-                HazardKind.MISALIGNED,
-                (place.operation,),
-                f"{place.describe()} {_verb(access)} {value_label(access.value)} {size} bytes at "
-                f"once, but {name} is {start} bytes, which {size} does not divide",
-                address=start,
-            )
+            what = f"{at_once}, but {name} is {start} bytes, which {size} does not divide"
+            yield _wrong(HazardKind.MISALIGNED, place, access, what, address=start)
     if access.width == 1:
         return
     odd = (access.offsets % access.width != 0) & (access.offsets != IDLE)
     if odd.any():
         thread, start = _first_thread(access, odd)
         address = start * access.element_bytes
-        yield Finding(
-            HazardKind.MISALIGNED,
-            (place.operation,),
-            f"{place.describe()} {_verb(access)} {value_label(access.value)} {size} bytes at once, "
-            f"but thread {thread} does so at byte {address} of it, which {size} does not divide",
-            (thread,),
-            address,
+        what = (
+            f"{at_once}, but thread {thread} does so at byte {address} of it, which {size} does "
+            "not divide"
         )
+        yield _wrong(HazardKind.MISALIGNED, place, access, what, thread, address)
 
 
 def _verb(access: ThreadAccess) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -129,31 +130,27 @@ class Checks:
             granule = memory.first_unfenced(event)
             writer = None if granule is None else memory.last_writer(granule)
             if granule is not None and writer is not None:
-                self.report(
-                    (HazardKind.MISSING_FENCE, event.touch.place, writer.touch.place),
-                    lambda: messages.missing_fence(self._scene(event), writer, granule),
-                )
+                make = partial(messages.missing_fence, self._scene(event), writer, granule)
+                self._report_pair(HazardKind.MISSING_FENCE, event, writer, make)
+
+    def _report_pair(
+        self, kind: HazardKind, event: Event, other: Event, make: Callable[[], Finding]
+    ) -> None:
+        self.report((kind, event.touch.place, other.touch.place), make)
 
     def _check_settled(self, event: Event, read: Event) -> None:
         granule = self.memory.conflict(event, read, any_threads=True)
         if granule is not None:
-            self.report(
-                (HazardKind.MISSING_FENCE, event.touch.place, read.touch.place),
-                lambda: messages.unsettled(self._scene(event), read, granule),
-            )
+            make = partial(messages.unsettled, self._scene(event), read, granule)
+            self._report_pair(HazardKind.MISSING_FENCE, event, read, make)
 
     def _check_in_flight(self, event: Event, copy: Event) -> None:
         granule = self.memory.conflict(event, copy, any_threads=True)
         if granule is not None:
-            self.report(
-                (HazardKind.IN_FLIGHT, event.touch.place, copy.touch.place),
-                lambda: messages.in_flight(
-                    self._scene(event), copy, granule, is_closed=self._is_closed(copy)
-                ),
-            )
-
-    def _is_closed(self, copy: Event) -> bool:
-        return copy.key not in self.memory.copies_of(copy.strand).open_group
+            is_closed = copy.key not in self.memory.copies_of(copy.strand).open_group
+            scene = self._scene(event)
+            make = partial(messages.in_flight, scene, copy, granule, is_closed=is_closed)
+            self._report_pair(HazardKind.IN_FLIGHT, event, copy, make)
 
     def check_unfinished(self) -> None:
         """No copy may land once the kernel has ended."""
@@ -173,11 +170,8 @@ class Checks:
     def _check_pair(self, event: Event, other: Event, *, any_threads: bool = False) -> None:
         granule = self.memory.conflict(event, other, any_threads=any_threads)
         if granule is not None:
-            kind = messages.race_kind(event, other)
-            self.report(
-                (kind, event.touch.place, other.touch.place),
-                lambda: messages.race(self._scene(event), other, granule),
-            )
+            make = partial(messages.race, self._scene(event), other, granule)
+            self._report_pair(messages.race_kind(event, other), event, other, make)
 
     def check_value(self, event: Event) -> None:
         """What is read is what the buffer was given last, of the iteration meant."""
@@ -195,15 +189,11 @@ class Checks:
                 lambda: messages.never_written(scene, granule),
             )
         elif writer.touch.buffer is not buffer:
-            self.report(
-                (HazardKind.OVERWRITTEN, event.touch.place, writer.touch.place),
-                lambda: messages.overwritten(scene, writer, own, granule),
-            )
+            make = partial(messages.overwritten, scene, writer, own, granule)
+            self._report_pair(HazardKind.OVERWRITTEN, event, writer, make)
         else:
-            self.report(
-                (HazardKind.WRONG_TILE, event.touch.place, writer.touch.place),
-                lambda: messages.wrong_tile(scene, writer, granule),
-            )
+            make = partial(messages.wrong_tile, scene, writer, granule)
+            self._report_pair(HazardKind.WRONG_TILE, event, writer, make)
 
     def _scene(self, event: Event) -> messages.Scene:
         return messages.Scene(self.program, event)

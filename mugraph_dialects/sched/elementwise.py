@@ -24,7 +24,6 @@ from mugraph.dialects.elementwise import (
     ScalarFunctionAttr,
     epilogue_attribute,
 )
-from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import elementwise_accesses, fill_accesses
@@ -48,7 +47,7 @@ from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 
 @irdl_op_definition
-class FillOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
+class FillOp(WritesTiles, HasThreadAccesses):
     """Sets every element of a buffer or fragment to a constant, padding included."""
 
     name = "sched.fill"
@@ -72,17 +71,13 @@ class FillOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
         """Nothing."""
         return []
 
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination, padding included."""
-        return [self.destination]
-
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The writes of all threads, to all stages; nothing for a fragment."""
         return fill_accesses(self)
 
 
 @irdl_op_definition
-class RenewOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
+class RenewOp(WritesTiles, HasThreadAccesses):
     """Leaves a fragment as it is, but lets nothing be remembered of what was computed of it.
 
     ``sched.renew %x after %sum : ...``
@@ -110,16 +105,12 @@ class RenewOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
         """Both fragments."""
         return [self.destination, self.after]
 
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The fragment."""
-        return [self.destination]
-
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """Nothing in memory."""
         return []
 
 
-class DealtOutOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
+class DealtOutOp(WritesTiles, HasThreadAccesses):
     """An operator that computes each element of its destination, the last operand.
 
     Fragments of the destination's extents say who computes what, and ``by`` where there are none.
@@ -150,10 +141,6 @@ class DealtOutOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     def buffers_read(self) -> Sequence[SSAValue]:
         """The sources; the destination too where the epilogue accumulates."""
         return [*self.inputs, *accumulated(self, self.destination)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The sources in order, then the destination, in vectors of the partition, all whole."""

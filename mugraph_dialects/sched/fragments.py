@@ -33,7 +33,6 @@ from mugraph.dialects.elementwise import (
     EpilogueAttr,
     epilogue_attribute,
 )
-from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.ragged import RaggedDim, ragged_dims
 from mugraph.dialects.sched.accesses import (
     AccessKind,
@@ -82,7 +81,7 @@ def _fragment(value: SSAValue) -> TileType:
 
 
 @irdl_op_definition
-class LoadOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
+class LoadOp(WritesTiles, HasThreadAccesses):
     """Loads what threads hold of a buffer, as the fragment's layout says.
 
     Numbers may come from a tile in device memory, else the buffer is in shared memory.
@@ -214,10 +213,6 @@ class LoadOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source."""
         return [self.source]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination."""
-        return [self.destination]
 
     def verify_(self) -> None:
         """Checks extents, types, and that the fragment can be loaded."""

@@ -26,7 +26,6 @@ from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import element_type_name, verify_factors
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
-from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import HasThreadAccesses, ThreadAccess
 from mugraph.dialects.sched.compute_accesses import mma_accesses
 from mugraph.dialects.sched.matrix_part import (
@@ -51,7 +50,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class MmaOp(MultipliesMatrices, WritesTiles, HasThreadAccesses, HasBufferEffects):
+class MmaOp(MultipliesMatrices, WritesTiles, HasThreadAccesses):
     """Adds the product of two matrices to an accumulator fragment.
 
     The right one is in shared memory, the left one too or in a fragment of the same arrangement,
@@ -185,10 +184,6 @@ class MmaOp(MultipliesMatrices, WritesTiles, HasThreadAccesses, HasBufferEffects
     def buffers_read(self) -> Sequence[SSAValue]:
         """Both matrices and the accumulator."""
         return [self.lhs, self.rhs, self.accumulator]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The accumulator."""
-        return [self.accumulator]
 
     def verify_(self) -> None:
         """Checks extents and the accumulator."""

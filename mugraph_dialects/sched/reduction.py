@@ -23,7 +23,6 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, epilogue_attribute
-from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.reductions import Combiner, CombinerAttr, combiner_attribute
@@ -77,7 +76,7 @@ class GroupingAttr(EnumAttribute[Grouping], SpacedOpaqueSyntaxAttribute):
 
 
 @irdl_op_definition
-class ReduceOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
+class ReduceOp(WritesTiles, HasThreadAccesses):
     """Sums groups of elements along one dimension, or takes their largest (``combine max``).
 
     Result j of n is that of elements j, j + n ... (``strided``) or of the j-th run of extent / n
@@ -241,10 +240,6 @@ class ReduceOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source; the destination too where the epilogue accumulates."""
         return [self.source, *accumulated(self, self.destination)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination, and that of the difference."""
-        return [self.destination, *([] if self.difference is None else [self.difference])]
 
     def verify_(self) -> None:
         """Checks extents and lanes."""

@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.cute.attributes import TiledMmaAttr
 from mugraph.dialects.definition import irdl_op_definition
+from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.types import TileType, TokenType
 from mugraph.dialects.tensor_types import op_label, value_label
 
@@ -58,7 +59,7 @@ def tile_types(*values: SSAValue | None) -> list[Attribute]:
     return [value.type for value in tiles_among(values)]
 
 
-class WritesTiles(IRDLOperation, Abstract):
+class WritesTiles(IRDLOperation, HasBufferEffects):
     """An operator that writes destinations; those in registers come back as results.
 
     ``TIED`` names the operands that are destinations.  Result ``i`` is what the ``i``-th of them
@@ -69,13 +70,21 @@ class WritesTiles(IRDLOperation, Abstract):
 
     tiles = var_result_def(TileType)
 
-    def destinations(self) -> list[SSAValue]:
-        """The tiles that the operator writes over."""
-        found: list[SSAValue | None] = []
+    def _tied(self) -> list[SSAValue]:
+        found: list[SSAValue] = []
         for name in self.TIED:
             operand: SSAValue | Sequence[SSAValue] | None = getattr(self, name)
-            found += operand if isinstance(operand, Sequence) else [operand]
-        return tiles_among(found)
+            if operand is not None:
+                found += operand if isinstance(operand, Sequence) else [operand]
+        return found
+
+    def destinations(self) -> list[SSAValue]:
+        """The tiles that the operator writes over."""
+        return tiles_among(self._tied())
+
+    def buffers_written(self) -> Sequence[SSAValue]:
+        """The destinations, in memory and in registers."""
+        return self._tied()
 
 
 @irdl_custom_directive

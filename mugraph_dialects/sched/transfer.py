@@ -18,7 +18,6 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.accessors import is_given, number_if_given, number_or
 from mugraph.dialects.copies import ASYNC_BYTES
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
-from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.partition import VECTOR_BYTES, LinearPartition
 from mugraph.dialects.ragged import Bounds, RaggedDim, ragged_dims
@@ -69,7 +68,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class CopyOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
+class CopyOp(WritesTiles, HasThreadAccesses):
     """Copies a tile between device memory and shared memory, or registers.
 
     ``by`` says which thread moves what.  ``async`` uses ``cp.async``: the data may be read only
@@ -314,10 +313,6 @@ class CopyOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
     def buffers_read(self) -> Sequence[SSAValue]:
         """The source."""
         return [self.source]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The destination, or that stage of it."""
-        return [self.destination]
 
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The source's vectors, then the destination's, by one instruction where asynchronous.

@@ -37,7 +37,6 @@ from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
 from mugraph.dialects.interfaces import (
-    HasBufferEffects,
     RestrictsSharedLayouts,
 )
 from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS, WARPGROUP
@@ -91,7 +90,6 @@ class WarpgroupMmaOp(
     RunsAtIteration,
     RestrictsSharedLayouts,
     HasThreadAccesses,
-    HasBufferEffects,
 ):
     """Adds the product of two matrices to a fragment, by warp groups (``wgmma``).
 
@@ -256,10 +254,6 @@ class WarpgroupMmaOp(
     def buffers_read(self) -> Sequence[SSAValue]:
         """Both matrices, and the accumulators that are added to."""
         return [self.lhs, self.rhs, *([] if self.is_fresh else self.accumulators)]
-
-    def buffers_written(self) -> Sequence[SSAValue]:
-        """The accumulators."""
-        return list(self.accumulators)
 
     def verify_(self) -> None:
         """Checks extents, types, layouts and the threads there are."""

@@ -12,7 +12,6 @@ from xdsl.irdl import prop_def, var_operand_def
 
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
-from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.sched.accesses import HasThreadAccesses, StageReference, ThreadAccess
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.role import enclosing_role
@@ -33,7 +32,7 @@ class Product(NamedTuple):
 
 
 @irdl_op_definition
-class WarpgroupWaitOp(WritesTiles, HasThreadAccesses, HasBufferEffects):
+class WarpgroupWaitOp(WritesTiles, HasThreadAccesses):
     """Waits until at most ``pending`` of the newest asynchronous products are unfinished.
 
     Up to it the other products before it may still read their operands.  ``for %sum`` are the tiles

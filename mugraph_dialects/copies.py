@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 from mugraph.dialects.maps import Slicing
@@ -99,16 +98,3 @@ def copy_vector(copy: TileCopy) -> int:
         if aligned and all(vector_fits(side, copy.tile, inner, width) for side in sides):
             vector = width
     return vector
-
-
-def can_use_async_copy(copy: TileCopy) -> bool:
-    """Whether ``cp.async`` may move the tile, in vectors of any of its sizes."""
-    return copy_vector(copy) * copy.element_bytes in ASYNC_BYTES
-
-
-def excess_of_copies(copy: TileCopy) -> Fraction:
-    """How many more copies than of 16 bytes the tile needs: 0 for those, 1 element by element."""
-    widest = VECTOR_BYTES // copy.element_bytes
-    if widest <= 1:
-        return Fraction(0)
-    return (Fraction(widest, copy_vector(copy)) - 1) / (widest - 1)

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
 
 class HasLayoutConstraints(Operation, Abstract):
-    """An operator that restricts, or pays for, the layouts of the tensors it touches."""
+    """An operator that takes any layouts of the tensors it touches, restricts them, or pays."""
 
-    @abstractmethod
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Adds the operator's hard constraints and soft costs to ``problem``."""
+        """Adds the operator's hard constraints and soft costs to ``problem``: by default none.
+
+        What its accesses to memory take is charged without it.
+        """
 
 
 class SharedAccess(NamedTuple):

@@ -1,18 +1,16 @@
 """The layout problem, in a form that no solver owns.
 
-Boolean variables say which dimension of a tensor is innermost (stride 1), which dimension of a
-shared tensor is swizzled, whether a shared tensor is laid out without padding, and along which
-dimension an operator iterates.  Hard constraints are
-clauses (a disjunction of literals) and groups (exactly or at most one variable holds).  A
+Boolean variables say which dimension of a tensor is innermost (stride 1), whether a shared tensor
+is laid out without padding, and which of its swizzles it will get.  Hard constraints are clauses (a
+disjunction of literals) and groups (exactly or at most one variable holds).  A
 preference is a clause that is broken only where the hard constraints leave no other way; a soft
 cost is paid when all literals of a conjunction hold.  A solution breaks the fewest preferences
 and, among those that do, pays the least.
 ``mugraph.passes.mugraph.resolve_layout`` builds the problem by asking the operators, and solves it.
 
-Costs come from one of two models.  :data:`MIRAGE_COSTS` are constants that operators charge
-themselves, of seed 002 section 3.3.  Under :data:`EXACT_COSTS` all of these are 0, and
-``mugraph.passes.mugraph.resolve_layout.exact`` charges the time that the accesses to memory take on
-the target, in picoseconds.  An operator that charges weights of its own does so in that unit.
+Costs are the time that the accesses to memory take on the target, in picoseconds
+(``mugraph.passes.mugraph.resolve_layout.exact``).  An operator that charges weights of its own does
+so in that unit.
 
 Source: seed 000 "Layout Resolution".
 """
@@ -25,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 
 class Role(StrEnum):
@@ -33,13 +31,11 @@ class Role(StrEnum):
 
     INNERMOST = "innermost"
     TIGHT = "tight"
-    SWIZZLED = "swizzled"
     PERMUTED = "permuted"
-    ITERATES = "iterates"
 
 
 class Variable(NamedTuple):
-    """``role`` of dimension ``dim`` of tensor number (or operator number) ``owner``."""
+    """``role`` of dimension ``dim`` of tensor number ``owner``."""
 
     owner: int
     role: Role
@@ -82,42 +78,15 @@ class Bounded(NamedTuple):
     price: Callable[[AbstractSet[Variable]], int]
 
 
-class CostModel(NamedTuple):
-    """Costs that operators charge for layout choices; seed 002 section 3.3.
-
-    ``foresees_swizzles``: a shared tensor has at most one swizzled dimension, and operators walk
-    along dimensions that are innermost or swizzled.  Without it, swizzles restrict nothing.
-    """
-
-    name: str = "mirage"
-    unit: str = ""
-    foresees_swizzles: bool = True
-    kernel_reduction_innermost: int = 4000
-    input_without_wide_copy: int = 4000
-    output_without_wide_copy: int = 4000
-    matmul_without_ldmatrix: int = 10000
-    input_without_async_copy: int = 20000
-    swizzled_dimension: int = 1000
-    shared_memory_byte: int = 1
-
-
-MIRAGE_COSTS = CostModel()
-"""The constants of seed 002, which have no unit."""
-
-EXACT_COSTS = CostModel("exact", "ps", False, 0, 0, 0, 0, 0, 0, 0)
-"""No constants: accesses are charged by what they take on the target, in picoseconds a launch."""
-
-
 @dataclass
 class LayoutProblem:
     """Variables, constraints and costs of one function; filled by the operators.
 
-    Tensors and operators are numbered in the order in which they are first mentioned.  Values that
+    Tensors are numbered in the order in which they are first mentioned.  Values that
     must share one layout (an operand of ``kn.customized`` and the block argument it binds) share a
     number.  Costs of ``lower_bounds`` stand for those of ``bounded`` while layouts are chosen.
     """
 
-    costs: CostModel = field(default_factory=CostModel)
     variables: dict[Variable, None] = field(default_factory=dict[Variable, None])
     clauses: list[Clause] = field(default_factory=list[Clause])
     exactly_one: list[tuple[Variable, ...]] = field(default_factory=list[tuple[Variable, ...]])
@@ -127,13 +96,11 @@ class LayoutProblem:
     lower_bounds: list[SoftCost] = field(default_factory=list[SoftCost])
     bounded: list[Bounded] = field(default_factory=list[Bounded])
     fixed_strides: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
-    _numbers: dict[SSAValue | Operation, int] = field(
-        default_factory=dict[SSAValue | Operation, int]
-    )
+    _numbers: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     _next_number: int = 0
 
-    def number_of(self, owner: SSAValue | Operation) -> int:
-        """The number of a tensor or operator; a new one for an owner not seen before."""
+    def number_of(self, owner: SSAValue) -> int:
+        """The number of a tensor; a new one for one not seen before."""
         if owner not in self._numbers:
             self._numbers[owner] = self._next_number
             self._next_number += 1
@@ -153,20 +120,12 @@ class LayoutProblem:
         """The rows of shared tensor ``value`` are not padded to 16 bytes."""
         return self._literal(self.number_of(value), Role.TIGHT, 0)
 
-    def swizzled(self, value: SSAValue, dim: int) -> Literal:
-        """Threads walk along ``dim`` of shared tensor ``value``, which is not its innermost."""
-        return self._literal(self.number_of(value), Role.SWIZZLED, dim)
-
     def permuted(self, value: SSAValue, number: int) -> Literal:
         """Shared tensor ``value`` will get the ``number``-th of its swizzles, counted from 1.
 
         Nothing of it stays in the IR; it says what planning can make of a layout.
         """
         return self._literal(self.number_of(value), Role.PERMUTED, number)
-
-    def iterates(self, op: Operation, dim: int) -> Literal:
-        """Neighbouring threads of ``op`` walk along ``dim``."""
-        return self._literal(self.number_of(op), Role.ITERATES, dim)
 
     def require_any(self, *literals: Literal, reason: str) -> None:
         """Hard: at least one of the literals holds.  None at all cannot be satisfied.

@@ -57,7 +57,6 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.output,
         arguments.jobs,
         {} if arguments.tried is None else tried(arguments.tried.read_text(encoding="utf-8")),
-        arguments.ablate,
         arguments.limit,
     )
     records = run(options)
@@ -126,7 +125,6 @@ def _arguments() -> argparse.ArgumentParser:
     runs.add_argument("--workloads", default="all", help="names or starts of them, with commas")
     runs.add_argument("--shard", default="1/1", help="a part of them: 2/3 is every third from 2")
     runs.add_argument("--peers", default=Level.FAST.value, choices=[level.value for level in Level])
-    runs.add_argument("--ablate", action="store_true", help="also with one pass switched off each")
     runs.add_argument("--try", dest="tried", type=Path, help="a file of further pipelines")
     runs.add_argument("--limit", type=float, default=SECONDS, help="seconds to begin workloads in")
     runs.set_defaults(command=_run)

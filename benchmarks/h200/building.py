@@ -13,7 +13,7 @@ from pathlib import Path
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Operation
 
-from benchmarks.h200.pipelines import Variant
+from benchmarks.h200.pipelines import Variant, flat_passes
 from benchmarks.h200.workloads import Workload
 from mugraph.codegen.architecture import Architecture
 from mugraph.codegen.c_abi import CInterface, interface_of, print_single_file
@@ -79,7 +79,7 @@ def transpiled(task: Task) -> ModuleOp:
     """The planned schedule of a workload, each step verified; raises what the passes raise."""
     context = make_context()
     module = read_module(str(task.workload.path), context)
-    verifying(task.variant.passes(task.arch)).apply(context, module)
+    verifying(flat_passes(task.variant.pipeline, task.arch)).apply(context, module)
     return module
 
 

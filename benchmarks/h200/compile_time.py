@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks import pages
 from benchmarks.facts import revision
 from benchmarks.h200.building import Task, cuda_text
-from benchmarks.h200.pipelines import OURS, Variant
+from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.workloads import Workload
 from mugraph.errors import UserError
 from mugraph.runtime.toolchain import Toolchain, find_toolchain
@@ -111,7 +111,7 @@ def compile_all(workloads: Sequence[Workload], arch: str, repeats: int) -> list[
     add(HEADERS_ALONE, HEADERS, 0.0)
     for workload in workloads:
         start = time.perf_counter()
-        text = cuda_text(Task(workload, Variant(OURS, workload.pipeline), arch))
+        text = cuda_text(Task(workload, Variant(), arch))
         add(workload.name, text, time.perf_counter() - start)
     return results
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.building import Build, Task, build
-from benchmarks.h200.pipelines import OURS, Variant
+from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.programs import CALLER, call_command, compile_program
 from benchmarks.h200.workloads import Workload
 from mugraph.errors import UserError
@@ -169,7 +169,7 @@ def profile(workloads: Sequence[Workload], arch: str, jobs: int, output: Path) -
     kernels: list[Kernel] = []
     said: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(jobs) as pool:
-        tasks = [Task(workload, Variant(OURS, workload.pipeline), arch) for workload in workloads]
+        tasks = [Task(workload, Variant(), arch) for workload in workloads]
         pending = [pool.submit(build, task) for task in tasks]
         caller = compile_program(CALLER, arch, Path(folder))
         for future in pending:

@@ -208,7 +208,7 @@ def measured(
     for built in job.builds:
         variant = built.task.variant
         status = built.error or (RIGHT if built.same_as is None else SAME_AS + built.same_as)
-        system = System(variant.name, status, pipeline=describe(built))
+        system = System(variant.name, status, pipeline=variant.pipeline)
         system.kernels, system.progress = list(built.kernels), list(built.progress)
         system.note = f"transpiled in {built.transpile_seconds:.2f} s"
         add(system, OURS_SECONDS, lambda system=system, built=built: ours(system, built))
@@ -234,10 +234,3 @@ def measured(
         if system.status == RIGHT:
             system.set_samples(values)
     return record
-
-
-def describe(build: Build) -> str:
-    """The pipeline of a build, with what is switched off in it."""
-    variant = build.task.variant
-    text = variant.pipeline
-    return text if variant.without is None else f"{text} ({variant.name})"

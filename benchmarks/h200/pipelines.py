@@ -1,9 +1,4 @@
-"""Pipelines as text, and variants of them in which one thing is switched off.
-
-A :class:`Variant` is a pipeline and what is taken out of it.  :func:`ablations` names the variants
-of a workload: each pass of :data:`OPTIONAL_PASSES` skipped, and each part of :data:`PARTS_OFF`
-written into the plans.
-"""
+"""Pipelines as text, and their passes."""
 
 from __future__ import annotations
 
@@ -27,44 +22,13 @@ TRY = "try "
 PLANNED = "transpile"
 """What is done to a workload: ``mugraph.compile`` does the same."""
 
-OPTIONAL_PASSES = (
-    "promote-registers",
-    "use-warpgroups",
-    "merge-products",
-    "pipeline-products",
-    "set-register-budgets",
-    "bulk-stores",
-    "plan-swizzle",
-    "fuse-threadblock",
-)
-"""Passes that can be left out, where a pipeline has them."""
-
-PARTS_OFF = (
-    "tiles=written",
-    "online-softmax=false",
-    "loads=cp_async",
-    "loads=tma preferred=loads",
-    "swap-ab=false",
-    "persistent=false",
-    "ping-pong=1",
-    "stores=threads",
-    "pdl=none",
-)
-"""Parts of plans that are written in place of what ``--plan``, or a later pass, decides."""
-
 
 @dataclass(frozen=True)
 class Variant:
-    """A pipeline, and what is taken out of it."""
+    """A pipeline, and the name of its kernels among the systems; without any, ours."""
 
-    name: str
-    pipeline: str
-    without: str | None = None
-    """A pass that is skipped wherever it stands."""
-
-    def passes(self, arch: str) -> tuple[ModulePass, ...]:
-        """The passes, sequences replaced by what they run."""
-        return tuple(s for s in flat_passes(self.pipeline, arch) if s.name != self.without)
+    name: str = OURS
+    pipeline: str = PLANNED
 
 
 def flat_passes(pipeline: str, arch: str) -> tuple[ModulePass, ...]:
@@ -99,23 +63,3 @@ def tried(text: str) -> dict[str, tuple[Variant, ...]]:
         variant = Variant(f"{TRY}{len(others) + 1}", pipeline.strip())
         variants[workload.strip()] = (*others, variant)
     return variants
-
-
-def with_parts(parts: str, pipeline: str = PLANNED) -> str:
-    """A pipeline before which parts are written into the plans of all kernels."""
-    return f"plan{{{parts}}},{pipeline}"
-
-
-def ablations(pipeline: str, arch: str) -> tuple[Variant, ...]:
-    """The variants of a pipeline in which one thing is switched off or planned otherwise.
-
-    Variants that lead to the same kernels are found when these are built.
-    """
-    present = [step.name for step in flat_passes(pipeline, arch)]
-    skipped = [
-        Variant(f"without {name}", pipeline, without=name)
-        for name in OPTIONAL_PASSES
-        if name in present
-    ]
-    planned = [Variant(part, with_parts(part, pipeline)) for part in PARTS_OFF]
-    return (*skipped, *planned)

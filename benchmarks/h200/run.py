@@ -25,7 +25,7 @@ from benchmarks.h200.building import (
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.jobs import Job
 from benchmarks.h200.peers import Level, peers_of
-from benchmarks.h200.pipelines import OURS, TRY, Variant, ablations
+from benchmarks.h200.pipelines import TRY, Variant
 from benchmarks.h200.practical_floor import compile_read_kernel
 from benchmarks.h200.records import SAME_AS, Record, Records
 from benchmarks.h200.report import markdown, number
@@ -52,7 +52,6 @@ class Options:
     jobs: int
     tried: dict[str, tuple[Variant, ...]]
     """Further pipelines of workloads."""
-    ablate: bool = False
     limit: float = SECONDS
     """Seconds after which no further workload is begun."""
 
@@ -63,12 +62,8 @@ class Options:
 
 
 def variants_of(workload: Workload, options: Options) -> tuple[Variant, ...]:
-    """Ours, and what is left of it with one thing switched off."""
-    ours = Variant(OURS, workload.pipeline)
-    others = options.tried.get(workload.name, ())
-    if options.ablate:
-        others = (*ablations(workload.pipeline, options.arch), *others)
-    return (ours, *others)
+    """Ours, and what ``--try`` has."""
+    return (Variant(), *options.tried.get(workload.name, ()))
 
 
 def run(options: Options) -> Records:

@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks import pages
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.building import Build, Task, build
-from benchmarks.h200.pipelines import OURS, Variant
+from benchmarks.h200.pipelines import Variant
 from benchmarks.h200.programs import CALLER, FAULTS, call_command, compile_program
 from benchmarks.h200.workloads import Workload
 from mugraph.errors import UserError
@@ -120,7 +120,7 @@ def sanitize(workloads: Sequence[Workload], arch: str, jobs: int, output: Path) 
     sanitizer, start = find_sanitizer(), time.perf_counter()
     facts = facts_of_this_run(arch)
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(jobs) as pool:
-        tasks = [Task(workload, Variant(OURS, workload.pipeline), arch) for workload in workloads]
+        tasks = [Task(workload, Variant(), arch) for workload in workloads]
         pending = [pool.submit(build, task) for task in tasks]
         caller = compile_program(CALLER, arch, Path(folder))
         faults = compile_program(FAULTS, arch, Path(folder))

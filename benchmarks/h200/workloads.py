@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import references
-from benchmarks.h200.pipelines import PLANNED
 
 MUGRAPHS = Path(__file__).with_name("mugraphs")
 
@@ -48,8 +47,6 @@ class Workload:
     """Floating-point operations of the matrix products."""
     overflowing: Overflowing | None = None
     """Inputs that only a running maximum keeps the result finite on; checked, too, not timed."""
-    pipeline: str = PLANNED
-    """What makes kernels of the µGraph, as ``mg-opt -p`` takes it."""
 
     @property
     def path(self) -> Path:

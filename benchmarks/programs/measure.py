@@ -60,7 +60,7 @@ def tasks_of(program: Program, arch: str, folder: Path) -> list[Task]:
     tasks = [Task(plain, Variant(OURS, FUSED), arch)]
     tasks.append(Task(plain, Variant(WRITTEN, PLANNED), arch))
     if program.by_hand is not None:
-        tasks.append(Task(program.by_hand, Variant(BY_HAND, program.by_hand.pipeline), arch))
+        tasks.append(Task(program.by_hand, Variant(BY_HAND, PLANNED), arch))
     return tasks
 
 

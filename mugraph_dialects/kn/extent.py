@@ -20,7 +20,6 @@ from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.named_extents import EXTENT, argument_names
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
@@ -57,9 +56,6 @@ class ExtentOp(WorkspaceOp, HasLayoutConstraints, CanOverlap):
         super().verify_()
         if shape_of(self.result.type) != (1,) or element_type_of(self.result.type) != i32:
             raise OperatorError("the result must be one i32")
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """None: there is one element."""
 
 
 def give_numbers(function: FuncOp, names: Iterable[str]) -> dict[str, SSAValue]:

@@ -17,7 +17,6 @@ from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 
 
@@ -29,9 +28,6 @@ def most_tiles(rows: int, groups: int, size: int) -> int:
 
 class _TableOp(WorkspaceOp, HasLayoutConstraints, CanOverlap):
     """An operator that makes lists of i32 of a list of i32 or i64."""
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """None: a list has one dimension."""
 
     def verify_lists(self, operand: SSAValue, extents: Sequence[int]) -> None:
         """Raises ``VerifyException`` unless types are those of lists, results of these extents."""

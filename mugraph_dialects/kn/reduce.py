@@ -24,7 +24,7 @@ from mugraph.dialects.reductions import (
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tb import Groups
 from mugraph.dialects.tb.operators import all_but, parallel_indices
-from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
+from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 
 class RunOperator(ReductionOperator, KernelOp, CanOverlap, HasDeviceCuts):
@@ -62,18 +62,8 @@ class RunOperator(ReductionOperator, KernelOp, CanOverlap, HasDeviceCuts):
         return [*self.cuts_of_others(), DeviceCut((dim,), (dim,))]
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Operand and result share their innermost dimension, unless it is reduced.
-
-        To reduce the innermost dimension costs (``KN_REDUCTION_INNERMOST_EQ_REDUC_DIM`` of seed
-        002).
-        """
-        dim = self.reduced_dim
-        prefer_same_innermost(problem, self, self.input, self.result, [dim])
-        problem.charge(
-            problem.costs.kernel_reduction_innermost,
-            problem.innermost(self.input, dim),
-            reason=f"{op_label(self)} reduces the innermost dimension of its operand",
-        )
+        """Operand and result share their innermost dimension, unless it is reduced."""
+        prefer_same_innermost(problem, self, self.input, self.result, [self.reduced_dim])
 
 
 @irdl_op_definition

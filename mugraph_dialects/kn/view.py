@@ -15,7 +15,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tensor_types import (
     base_layout,
     element_bytes_of,
@@ -75,9 +74,6 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
     def bytes_before(self, result: SSAValue) -> int:
         """Those of the elements before the first one."""
         return self.offset * element_bytes_of(result.type)
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """None: both layouts stand in the types."""
 
     def verify_(self) -> None:
         """Checks element types, that both have layouts, and that the operand has every address."""

@@ -37,10 +37,9 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
     TileIndex,
 )
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import broadcast_shape
-from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
+from mugraph.dialects.tb.layouts import elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import expect_shape, parallel_indices
 from mugraph.dialects.tb.ragged import (
@@ -119,11 +118,6 @@ class AccumulatorOp(
             for dim, value in operands[0].items()
             if value == self.IDENTITY and not (self.reduces_last() and dim == last)
         }
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Each of its tensors is innermost or swizzled along the dimension the threads walk."""
-        rank = len(shape_of(self.input.type))
-        add_iteration_constraints(problem, self, [*self.operands, self.result], range(rank))
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """As an element-wise operator on its operands; reduced results are single elements."""

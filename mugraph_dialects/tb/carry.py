@@ -87,9 +87,6 @@ class CarriedOp(IRDLOperation, HasLayoutConstraints, CarriesState):
                 "'tb.carry' that say what it is in the next iteration; write one"
             )
 
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """None of its own: those who read it and who update it have some."""
-
 
 @irdl_op_definition
 class CarryOp(AccumulatorOp, CarriesState):
@@ -154,8 +151,7 @@ class CarryOp(AccumulatorOp, CarriesState):
         return super().result_bounds(operands)
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """As any accumulator; next states and the last lie as those before have lain."""
-        super().add_layout_constraints(problem)
+        """Next states and the last lie as those before have lain."""
         for value, dim in product((self.input, self.result), range(len(shape_of(self.state.type)))):
             problem.require_any(
                 problem.innermost(self.state, dim).negated(),

@@ -29,7 +29,6 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
     TileIndex,
 )
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.te.accesses import AtomicOp
 from mugraph.dialects.te.calls import AsmOp
@@ -244,9 +243,6 @@ class CustomOp(
         if known is None:
             block.insert_op_before(made, function)
         self.callee = SymbolRefAttr(symbol)
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """None: any layout will do, at a cost that is counted."""
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Element by element along what is innermost."""

@@ -37,10 +37,9 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
     TileIndex,
 )
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import broadcast_shape
-from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
+from mugraph.dialects.tb.layouts import elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import (
     epilogue_of,
@@ -73,11 +72,6 @@ class ElementwiseOp(
         expected = broadcast_shape([shape_of(operand.type) for operand in self.operands])
         expect_shape(self, expected, self.result)
         self.verify_types()
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """All tensors are innermost or swizzled along the dimension the threads walk."""
-        values = [*self.operands, self.result]
-        add_iteration_constraints(problem, self, values, range(len(shape_of(self.result.type))))
 
     def result_bounds(self, operands: Sequence[Bounds]) -> Bounds:
         """Those of the operands, which must agree."""

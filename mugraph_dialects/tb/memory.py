@@ -32,12 +32,11 @@ from mugraph.dialects.indirect import (
 )
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of, integer_array
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.maps import PartitionError, Slicing, verify_map
 from mugraph.dialects.ragged import Bounds
-from mugraph.dialects.tb.layouts import charge_narrow_copies, copy_access
+from mugraph.dialects.tb.layouts import copy_access
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
@@ -358,17 +357,6 @@ class InputOp(CutsRows, MovesTile):
                 "'ending' at a length; mask the tile instead"
             )
 
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Charges layouts that rule out 16-byte copies and, in the loop, asynchronous ones."""
-        charge_narrow_copies(
-            problem,
-            self.dtensor,
-            self.result,
-            self.tile_copy,
-            problem.costs.input_without_wide_copy,
-            0 if self.loop_dim == NOT_SPLIT else problem.costs.input_without_async_copy,
-        )
-
 
 @irdl_op_definition
 class OutputOp(MovesTile):
@@ -461,11 +449,6 @@ class OutputOp(MovesTile):
             raise VerifyException(
                 f"{op_label(self)} stores {given} as {stored}; insert a 'tb.cast' before it"
             )
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Charges layouts that rule out 16-byte stores."""
-        weight = problem.costs.output_without_wide_copy
-        charge_narrow_copies(problem, self.dtensor, self.stensor, self.tile_copy, weight)
 
 
 def forms_in_tiles(forms: Sequence[LinearForm], slicing: Slicing) -> list[LinearForm]:

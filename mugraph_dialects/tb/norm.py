@@ -24,10 +24,9 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
     TileIndex,
 )
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.reductions import HasEpsilon, epsilon_attribute
-from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
+from mugraph.dialects.tb.layouts import elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import expect_shape
 from mugraph.dialects.tb.types import STensorType
@@ -102,12 +101,6 @@ class RmsNormOp(
             *(TileIndex(IndexKind.PARALLEL, (dim, *no_weight), dim) for dim in range(last)),
             TileIndex(IndexKind.WHOLE, (last,) * len(self.operands), last),
         ]
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """As an element-wise operator."""
-        rank = len(shape_of(self.result.type))
-        values = [*self.operands, self.result]
-        add_iteration_constraints(problem, self, values, range(rank))
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """As an element-wise operator."""

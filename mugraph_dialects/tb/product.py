@@ -23,12 +23,10 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
     TileIndex,
 )
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.precision import HasPrecision, Precision, PrecisionAttr
 from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import ShapeError, matmul_shape
-from mugraph.dialects.tb.layouts import require_swizzled_unless_innermost
 from mugraph.dialects.tb.operators import (
     expect_shape,
     parallel_indices,
@@ -131,20 +129,6 @@ class MatmulOp(
         """In either factor."""
         return (frozenset({0}), frozenset({1}))
 
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Both matrix dimensions are innermost or swizzled; operands suit ``ldmatrix``."""
-        for value in (self.lhs, self.rhs, self.result):
-            rank = len(shape_of(value.type))
-            for dim in (rank - 2, rank - 1):
-                require_swizzled_unless_innermost(problem, self, value, dim)
-        for value in (self.lhs, self.rhs):
-            for dim in range(len(shape_of(value.type)) - 2):
-                problem.charge(
-                    problem.costs.matmul_without_ldmatrix,
-                    problem.innermost(value, dim),
-                    reason="a matrix operand whose innermost dimension is not one of its last two",
-                )
-
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Rows of 16 bytes, one below the other, of both operands and of the result."""
         return [matrix_access(value) for value in (self.lhs, self.rhs, self.result)]
@@ -201,13 +185,6 @@ class ConcatThenMatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses,
             TileIndex(IndexKind.PARALLEL, (None, None, columns, columns), columns),
             TileIndex(IndexKind.SUMMED, (columns, columns, rows, rows)),
         ]
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """As two matrix products."""
-        for value in (*self.operands, self.result):
-            rank = len(shape_of(value.type))
-            for dim in (rank - 2, rank - 1):
-                require_swizzled_unless_innermost(problem, self, value, dim)
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Rows of 16 bytes, one below the other, of all operands and of the result."""

@@ -23,10 +23,9 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
     TileIndex,
 )
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.pieces import Concatenation, Cut, Move
 from mugraph.dialects.ragged import Bounds
-from mugraph.dialects.tb.layouts import add_iteration_constraints, elementwise_accesses
+from mugraph.dialects.tb.layouts import elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import moved_indices
 from mugraph.dialects.tb.ragged import require_same_bound
@@ -70,11 +69,6 @@ class MovingOp(
             for at, (own, other) in enumerate(zip(first, bounds, strict=True)):
                 require_same_bound(self, (self.operands[0], at, own), (value, at, other))
         return first
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """As an element-wise operator on all tiles."""
-        values = [*self.operands, *self.results]
-        add_iteration_constraints(problem, self, values, range(len(shape_of(values[0].type))))
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Reads and writes of the parts, along the dimension that scheduling will choose."""

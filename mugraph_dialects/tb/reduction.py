@@ -30,12 +30,10 @@ from mugraph.dialects.interfaces import (
     SharedAccess,
     TileIndex,
 )
-from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.partition import choose_lanes, result_order
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.reductions import ReducesDimension, ReductionOperator
 from mugraph.dialects.tb.layouts import (
-    add_iteration_constraints,
     partitioned_operand,
     reduction_accesses,
 )
@@ -83,14 +81,6 @@ class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, Has
     def groups(self) -> Groups:
         """Which elements each result is made of: all along the dimension."""
         return Groups(shape_of(self.input.type)[self.reduced_dim], 1, 0)
-
-    def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """The operand is innermost or swizzled along the dimension the threads walk.
-
-        Neighbouring lanes share a result, so that may be the reduced dimension.
-        """
-        rank = len(shape_of(self.input.type))
-        add_iteration_constraints(problem, self, [self.input], range(rank))
 
     def shared_accesses(self) -> Sequence[SharedAccess]:
         """Lanes and results as scheduling will choose them."""

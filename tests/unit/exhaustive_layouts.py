@@ -58,7 +58,7 @@ class _Enumeration:
         self.problem = problem
         laid_out = [variable for group in layout_choices(problem) for variable in group]
         others = [v for v in problem.variables if v not in set(laid_out)]
-        self.order = laid_out + sorted(others, key=lambda v: (v.role is Role.SWIZZLED, v.owner))
+        self.order = laid_out + sorted(others, key=lambda v: v.owner)
         place = {variable: index for index, variable in enumerate(self.order)}
         # The last entry is for what mentions no variable at all; Python's index -1 finds it.
         self.due = [_Due() for _ in range(len(self.order) + 1)]

@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -10,9 +9,7 @@ from hypothesis import strategies as st
 
 from mugraph.dialects.copies import (
     TileCopy,
-    can_use_async_copy,
     copy_vector,
-    excess_of_copies,
     global_innermost,
 )
 from mugraph.dialects.maps import Slicing
@@ -49,14 +46,6 @@ ROW_A_BLOCK = Slicing((2, 64), (0, -1, -1), -1, (2, 1, 1), 1)
 )
 def test_vector(copy: TileCopy, vector: int) -> None:
     assert copy_vector(copy) == vector
-    bytes_ = vector * copy.element_bytes
-    assert can_use_async_copy(copy) == (bytes_ in (4, 8, 16))
-
-
-def test_excess_of_copies() -> None:
-    assert excess_of_copies(PLAIN) == 0
-    assert excess_of_copies(replace(PLAIN, strides=(257, 1))) == 1
-    assert excess_of_copies(replace(PLAIN, strides=(260, 1))) == Fraction(1, 7)
 
 
 def test_walks_where_device_memory_is_contiguous() -> None:

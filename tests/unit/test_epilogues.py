@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.passes import PassPipeline
 
-from benchmarks.h200.pipelines import flat_passes, with_parts
+from benchmarks.h200.pipelines import flat_passes
 from benchmarks.h200.workloads import WORKLOADS
 from mugraph.dialects import sched
 from mugraph.passes.schedule.analysis.epilogues import epilogue_time
@@ -26,7 +26,7 @@ def gated_products(depth: int, parts: str) -> sched.KernelOp:
     text = WORKLOADS["gemm_silu_mul_k512"].path.read_text(encoding="utf-8")
     text = text.replace("512", str(depth)).replace("forloop 8", f"forloop {depth // STEP}")
     module, context = parse_text(make_context(), text, "gated"), make_context()
-    steps = flat_passes(with_parts(parts), "sm_90a")
+    steps = flat_passes(f"plan{{{parts}}},transpile", "sm_90a")
     steps = [step for step in steps if not isinstance(step, CheckHazardsPass)]
     PassPipeline(tuple(steps)).apply(context, module)
     return next(op for op in module.walk() if isinstance(op, sched.KernelOp))

@@ -11,7 +11,7 @@ from xdsl.passes import PassPipeline
 
 from benchmarks.h200.anchors import anchor_of, floor_microseconds
 from benchmarks.h200.building import Task, mugraph_of, progress_text, transpiled
-from benchmarks.h200.pipelines import OURS, Variant, flat_passes
+from benchmarks.h200.pipelines import PLANNED, Variant, flat_passes
 from benchmarks.h200.workloads import FIRST_FOURTEEN, MUGRAPHS, WORKLOADS
 from mugraph.dialects.sched import KernelOp
 from mugraph.dialects.tensor_types import element_bytes_of, shape_of
@@ -34,7 +34,7 @@ AFFORDABLE = (
 def schedule_of(name: str) -> ModuleOp:
     """The workload after its pipeline."""
     workload = WORKLOADS[name]
-    return transpiled(Task(workload, Variant(OURS, workload.pipeline), ARCH))
+    return transpiled(Task(workload, Variant(), ARCH))
 
 
 def test_every_mugraph_is_a_workload() -> None:
@@ -65,7 +65,7 @@ def test_repartitions_are_proved(name: str) -> None:
     workload = WORKLOADS[name]
     before = mugraph_of(workload)
     after = before.clone()
-    passes = flat_passes(workload.pipeline, ARCH)
+    passes = flat_passes(PLANNED, ARCH)
     steps = [step for step in passes if step.name in ("plan", "retile")]
     assert len(steps) == 4
     PassPipeline(tuple(steps)).apply(make_context(), after)

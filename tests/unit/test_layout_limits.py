@@ -158,7 +158,7 @@ def prepared(text: str) -> tuple[ModuleOp, FuncOp]:
 
 
 def problem_of(text: str) -> LayoutProblem:
-    return layout_problem_of(prepared(text)[1], "exact", target_named("sm_90a"))
+    return layout_problem_of(prepared(text)[1], target_named("sm_90a"))
 
 
 def counted_addresses(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -13,7 +13,6 @@ from mugraph.dialects.layout_problem import LayoutProblem, Literal, Role, Variab
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.mugraph.resolve_layout import (
-    CostModelName,
     ResolveLayoutPass,
     layout_problem_of,
 )
@@ -25,7 +24,6 @@ from mugraph.reading import make_context, read_module
 from mugraph.tools.import_mirage import import_mirage
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.mlir"))
-MODELS: tuple[CostModelName, ...] = ("mirage", "exact")
 
 
 def innermost(owner: int, dim: int) -> Literal:
@@ -161,29 +159,27 @@ def test_a_core_names_no_more_than_it_must() -> None:
     }
 
 
-def resolved_example(file: Path, model: CostModelName) -> FuncOp:
+def resolved_example(file: Path) -> FuncOp:
     module = read_module(str(file), make_context())
     for step in (DecomposeThreadblockPass(), FuseThreadblockPass()):
         step.apply(make_context(), module)
-    ResolveLayoutPass(cost_model=model).apply(make_context(), module)
+    ResolveLayoutPass().apply(make_context(), module)
     module.verify()
     return next(op for op in module.walk() if isinstance(op, FuncOp))
 
 
-@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_examples_are_optimal_by_two_solvers(file: Path, model: CostModelName) -> None:
+def test_examples_are_optimal_by_two_solvers(file: Path) -> None:
     module = read_module(str(file), make_context())
     for step in (DecomposeThreadblockPass(), FuseThreadblockPass()):
         step.apply(make_context(), module)
     function = next(op for op in module.walk() if isinstance(op, FuncOp))
-    problem = layout_problem_of(function, model, target_named("sm_90a"))
+    problem = layout_problem_of(function, target_named("sm_90a"))
     assert solve(problem) == solve_with_z3(problem, 1 << 31)
 
-    certificate = resolved_example(file, model).attributes[CERTIFICATE]
+    certificate = resolved_example(file).attributes[CERTIFICATE]
     assert isinstance(certificate, DictionaryAttr)
     assert certificate.data["status"] == StringAttr("optimal")
-    assert certificate.data["model"] == StringAttr(model)
     assert certificate.data["cost"] == certificate.data["bound"]
     cost = certificate.data["cost"]
     assert isinstance(cost, IntegerAttr) and cost.value.data == solve(problem).cost
@@ -193,8 +189,7 @@ CORPUS = os.environ.get("MUGRAPH_CORPUS")
 
 
 @pytest.mark.skipif(CORPUS is None, reason="MUGRAPH_CORPUS names no folder of saved µGraphs")
-@pytest.mark.parametrize("model", MODELS)
-def test_saved_graphs_are_optimal_by_two_solvers(model: CostModelName) -> None:
+def test_saved_graphs_are_optimal_by_two_solvers() -> None:
     files = sorted(Path(CORPUS or ".").glob("*.json"))
     assert files
     for file in files:
@@ -204,7 +199,7 @@ def test_saved_graphs_are_optimal_by_two_solvers(model: CostModelName) -> None:
             for step in (DecomposeThreadblockPass(), FuseThreadblockPass()):
                 step.apply(make_context(), module)
             function = next(op for op in module.walk() if isinstance(op, FuncOp))
-            problem = layout_problem_of(function, model, target_named("sm_90a"))
+            problem = layout_problem_of(function, target_named("sm_90a"))
             solution = solve(problem)
             assert solution.is_optimal
             assert solution == solve_with_z3(problem, 1 << 31)

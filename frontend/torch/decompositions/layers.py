@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from mugraph.torch.attention import attention_operator
@@ -57,19 +56,6 @@ def _scaled(result: Any, x: Any, weight: Any, bias: Any) -> Any:
     if bias is not None:
         result = result + by_channel(bias.float(), x)
     return result.to(x.dtype)
-
-
-@decomposes("linalg_vector_norm.default")
-def _vector_norm(
-    x: Any, order: float = 2, dim: Sequence[int] | None = None, keepdim: bool = False, *,
-    dtype: Any = None,
-) -> Any:  # fmt: skip
-    """The root of the sum of squares, in fp32."""
-    torch = import_torch()
-    if order != 2 or x.dtype not in (torch.float16, torch.bfloat16, torch.float32):
-        return NotImplemented
-    dims = list(range(x.dim())) if dim is None else dim
-    return x.float().square().sum(dims, keepdim=keepdim).sqrt().to(dtype or x.dtype)
 
 
 @decomposes("_transformer_encoder_layer_fwd.default")

@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.layout_problem import EXACT_COSTS, MIRAGE_COSTS, LayoutProblem
+from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.passes.mugraph.resolve_layout import custom_costs as custom_costs
 from mugraph.passes.mugraph.resolve_layout.apply_layouts import (
     apply_layouts,
@@ -39,17 +39,13 @@ from mugraph.passes.mugraph.resolve_layout.solve import (
 from mugraph.passes.mugraph.resolve_layout.z3_solver import STEP_LIMIT
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
-CostModelName = Literal["mirage", "exact"]
-DEFAULT_COST_MODEL: CostModelName = "exact"
 SolverName = Literal["dynamic-programming", "z3"]
 DEFAULT_SOLVER: SolverName = "dynamic-programming"
 
 
-def layout_problem_of(function: FuncOp, cost_model: CostModelName, target: Target) -> LayoutProblem:
-    """The layout problem of a function under one of the cost models."""
-    if cost_model == "mirage":
-        return build_layout_problem(function, MIRAGE_COSTS)
-    problem = build_layout_problem(function, EXACT_COSTS)
+def layout_problem_of(function: FuncOp, target: Target) -> LayoutProblem:
+    """The layout problem of a function on a target."""
+    problem = build_layout_problem(function)
     charge_exact_costs(problem, function, target)
     return problem
 
@@ -78,10 +74,9 @@ def solution_or_failure(function: FuncOp, problem: LayoutProblem, options: Limit
 
 def shortfall(function: FuncOp, problem: LayoutProblem, solution: Solution) -> str:
     """How far layouts may be from the best, and why that is not known better."""
-    unit = f" {problem.costs.unit}" if problem.costs.unit else ""
     broken = solution.broken_preferences - solution.broken_bound
-    text = f"layouts of @{function.sym_name.data} cost {solution.cost}{unit}, and no others less "
-    text += f"than {solution.bound}{unit}"
+    text = f"layouts of @{function.sym_name.data} cost {solution.cost} ps, and no others less "
+    text += f"than {solution.bound} ps"
     if broken:
         text = f"other layouts of @{function.sym_name.data} may break {broken} preferences less"
     operators = list(dict.fromkeys(name for each in problem.bounded for name in each.operators))
@@ -107,10 +102,9 @@ class ResolveLayoutPass(ModulePass):
     dimension of extent over 1 padded to 16 bytes.  A layout that a type already has stays, and
     inputs without one are row-major and contiguous; results without one are free.
 
-    ``cost-model=mirage`` charges the constants of Mirage's transpiler.  ``cost-model=exact``
-    charges what accesses take on ``arch``: sectors, wavefronts left after the best swizzle,
-    instructions, waiting, and bytes of shared memory; there rows of shared tensors may also be
-    left unpadded.  The function gets ``mugraph.layout_certificate``: the cost, a bound that no
+    A layout costs what accesses take on ``arch``: sectors, wavefronts left after the best swizzle,
+    instructions, waiting, and bytes of shared memory.  Rows of shared tensors may also be left
+    unpadded.  The function gets ``mugraph.layout_certificate``: the cost, a bound that no
     choice can go below, and ``optimal`` where they are equal.  ``solver`` is
     ``dynamic-programming``, which leaves to Z3 what is too entangled for it, or ``z3`` for all of
     it; both give the same cost.  ``step-limit`` and ``table-limit`` limit them, in steps and not in
@@ -139,7 +133,6 @@ class ResolveLayoutPass(ModulePass):
 
     name = "resolve-layout"
 
-    cost_model: CostModelName = DEFAULT_COST_MODEL
     arch: str = DEFAULT_TARGET
     explain: bool = False
     step_limit: int = STEP_LIMIT
@@ -159,7 +152,7 @@ class ResolveLayoutPass(ModulePass):
     def _resolve(self, function: FuncOp, target: Target, limits: Limits) -> None:
         if is_resolved(function) and not self.explain:
             return
-        problem = layout_problem_of(function, self.cost_model, target)
+        problem = layout_problem_of(function, target)
         solution = solution_or_failure(function, problem, limits)
         if self.explain:
             sys.stderr.write(explanation(function, problem, solution, limits.table_limit))
@@ -167,7 +160,7 @@ class ResolveLayoutPass(ModulePass):
             print(f"--{self.name}: note: {shortfall(function, problem, solution)}", file=sys.stderr)
         if not is_resolved(function):
             apply_layouts(function, problem, solution)
-            attach_certificate(function, problem, solution)
+            attach_certificate(function, solution)
 
 
 @dataclass(frozen=True)

@@ -37,15 +37,14 @@ def is_resolved(function: FuncOp) -> bool:
     )
 
 
-def attach_certificate(function: FuncOp, problem: LayoutProblem, solution: Solution) -> None:
-    """Records the cost model, the cost, its bound and whether they are equal.
+def attach_certificate(function: FuncOp, solution: Solution) -> None:
+    """Records the cost, its bound and whether they are equal.
 
     Preferences that no choice can meet, and their bound, stand beside them where there are any.
     """
     entries: dict[str, Attribute] = {
         "bound": _integer(solution.bound),
         "cost": _integer(solution.cost),
-        "model": StringAttr(problem.costs.name),
         "status": StringAttr("optimal" if solution.is_optimal else "bounded"),
     }
     if solution.broken_preferences:

@@ -132,7 +132,7 @@ def _canonical(variable: Variable) -> tuple[int, str, int]:
     return variable.owner, variable.role.value, dim
 
 
-_ROLES = (Role.INNERMOST, Role.TIGHT, Role.PERMUTED, Role.SWIZZLED, Role.ITERATES)
+_ROLES = (Role.INNERMOST, Role.TIGHT, Role.PERMUTED)
 
 
 def _group_key(variable: Variable) -> tuple[int, int, int]:

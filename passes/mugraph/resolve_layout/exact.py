@@ -1,4 +1,4 @@
-"""``cost-model=exact``: what layouts cost on the target, in picoseconds a launch.
+"""What layouts cost on the target, in picoseconds a launch.
 
 Every operator says which accesses to memory it will make for given strides of its tensors
 (:func:`.operator_costs.layout_costs`); they are counted as the finished kernel's are, and priced by
@@ -12,7 +12,7 @@ the target (:class:`.site.Site`):
   take to come and go at full bandwidth.
 
 Times add up as if nothing overlapped, so that a choice is better the less it needs of each.
-``docs/layout-resolution.md`` derives the prices and compares both models.
+``docs/layout-resolution.md`` derives the prices.
 """
 
 from __future__ import annotations

@@ -95,12 +95,8 @@ def explanation(
     """The report of a function, a paragraph a tensor, named as they are printed."""
     printer = Printer(stream=StringIO())
     printer.print_op(function)  # gives every value the name it is printed with
-    unit = f" {problem.costs.unit}" if problem.costs.unit else ""
-    verdict = "optimal" if solution.is_optimal else f"at least {solution.bound}{unit} are needed"
-    lines = [
-        f"layouts of @{function.sym_name.data}, cost model {problem.costs.name}: "
-        f"{solution.cost}{unit}, {verdict}"
-    ]
+    verdict = "optimal" if solution.is_optimal else f"at least {solution.bound} ps are needed"
+    lines = [f"layouts of @{function.sym_name.data}: {solution.cost} ps, {verdict}"]
     seen: set[int] = set()
     for value in tensors_of(function):
         if problem.number_of(value) in seen:
@@ -110,13 +106,13 @@ def explanation(
         name = f"%{printer.print_ssa_value(value)}"
         given = ", given" if report.is_fixed else ""
         lines.append(f"  {name} ({dims(shape_of(value.type))}): {report.layout}{given}")
-        lines += [f"    {cost:>12}{unit}  {term}" for term, cost in report.terms.items()]
+        lines += [f"    {cost:>12} ps  {term}" for term, cost in report.terms.items()]
         if report.runner_up is not None:
             layout, other = report.runner_up
             more = other.cost - solution.cost
             broken = other.broken_preferences - solution.broken_preferences
             extra = f" and {broken} more preferences broken" if broken else ""
-            lines.append(f"    otherwise {layout}: {more:+}{unit} in all{extra}")
+            lines.append(f"    otherwise {layout}: {more:+} ps in all{extra}")
         elif not report.is_fixed:
             lines.append("    no other layout is possible")
     return "\n".join([*lines, ""])

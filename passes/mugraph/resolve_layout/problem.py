@@ -17,7 +17,7 @@ from mugraph.dialects.alignment import verify_alignments
 from mugraph.dialects.cute import ComposedLayout, Layout, is_injective
 from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
 from mugraph.dialects.kn import CustomizedOp, ViewOp
-from mugraph.dialects.layout_problem import MIRAGE_COSTS, CostModel, LayoutProblem, Literal
+from mugraph.dialects.layout_problem import LayoutProblem, Literal
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import (
     dims,
@@ -73,8 +73,8 @@ def _tensors_of_block(block: Block) -> Iterator[SSAValue]:
                 yield from _tensors_of_block(inner)
 
 
-def build_layout_problem(function: FuncOp, costs: CostModel | None = None) -> LayoutProblem:
-    """The layout problem of one function.
+def build_layout_problem(function: FuncOp) -> LayoutProblem:
+    """The layout problem of one function, without what its accesses to memory cost.
 
     Layouts that stand in the types stay; inputs without one are row-major and contiguous.  Raises
     ``PassFailedException`` for tensors that cannot have a layout, or whose layout does not fit,
@@ -85,7 +85,7 @@ def build_layout_problem(function: FuncOp, costs: CostModel | None = None) -> La
             f"--resolve-layout: @{function.sym_name.data} has {len(function.body.blocks)} blocks; "
             "a µGraph is straight-line: one block"
         )
-    problem = LayoutProblem(costs or MIRAGE_COSTS)
+    problem = LayoutProblem()
     _bind_block_arguments(problem, function)
     declared: set[int] = set()
     for value in tensors_of(function):
@@ -142,8 +142,6 @@ def _declare_tensor(problem: LayoutProblem, function: FuncOp, value: SSAValue) -
                     innermost[dim].negated(),
                     reason=f"dimension {dim} of {label} has extent 1 and is never innermost",
                 )
-    if isinstance(type_, STensorType) and problem.costs.foresees_swizzles:
-        _declare_shared(problem, value, candidates, fixed is not None)
 
 
 def strides_for(value: SSAValue, innermost: int, *, is_tight: bool = False) -> tuple[int, ...]:
@@ -158,8 +156,7 @@ def layout_candidates(
 ) -> list[tuple[tuple[Literal, ...], tuple[int, ...]]]:
     """The strides that ``value`` may get, each with the literals that choose it.
 
-    Shared tensors whose rows would be padded may also be tight, where the cost model tells the
-    difference.
+    Shared tensors whose rows would be padded may also be tight.
     """
     shape = shape_of(value.type)
     fixed = problem.strides_fixed_for(value)
@@ -169,11 +166,7 @@ def layout_candidates(
     dims_ = innermost_candidates_of(shape)
     padded = {dim: strides_for(value, dim) for dim in dims_}
     tight = {dim: strides_for(value, dim, is_tight=True) for dim in dims_}
-    may_be_tight = (
-        isinstance(value.type, STensorType)
-        and not problem.costs.foresees_swizzles
-        and padded != tight
-    )
+    may_be_tight = isinstance(value.type, STensorType) and padded != tight
     for dim in dims_:
         innermost = problem.innermost(value, dim)
         if may_be_tight:
@@ -183,33 +176,6 @@ def layout_candidates(
         else:
             candidates.append(((innermost,), padded[dim]))
     return candidates
-
-
-def _declare_shared(
-    problem: LayoutProblem, value: SSAValue, candidates: Sequence[int], is_fixed: bool
-) -> None:
-    """What holds for every STensor: how it may be swizzled, and the bytes it takes."""
-    shape, element_bytes = shape_of(value.type), element_bytes_of(value.type)
-    swizzled = [problem.swizzled(value, dim) for dim in range(len(shape))]
-    for literal in swizzled:
-        problem.charge(problem.costs.swizzled_dimension, literal, reason="a dimension is swizzled")
-    if is_fixed:
-        # It keeps its layout, whichever dimensions its users walk along.
-        return
-    problem.require_at_most_one(swizzled)
-    for dim, literal in enumerate(swizzled):
-        problem.require_any(
-            problem.innermost(value, dim).negated(),
-            literal.negated(),
-            reason=f"the innermost dimension of {value_label(value)} is not swizzled",
-        )
-    for dim in candidates:
-        _, span = padded_strides(shape, dim, element_bytes)
-        problem.charge(
-            span * element_bytes * problem.costs.shared_memory_byte,
-            problem.innermost(value, dim),
-            reason="shared memory, padding included",
-        )
 
 
 def innermost_candidates_of(shape: Sequence[int]) -> list[int]:

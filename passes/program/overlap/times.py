@@ -21,7 +21,7 @@ from mugraph.passes.costs.devices import (
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
 from mugraph.passes.program.overlap.cuts import Chain, kernel_of
-from mugraph.passes.program.overlap.stages import Range, Ranges, library_adds
+from mugraph.passes.program.overlap.stages import Ranges, UnitRange, library_adds
 from mugraph.passes.program.use_peers import meetings_of, shares_a_kernel
 from mugraph.passes.targets import Target
 
@@ -98,12 +98,12 @@ def time_added(op: kn.CollectiveOp, chain: Chain, ranges: Ranges, target: Target
     links, units = links_between(op.devices), op.devices * ranges.units
     unit = _bytes(op.input) / units
 
-    def computed(taken: Range) -> float:
+    def computed(taken: UnitRange) -> float:
         _, parts = _times(chain.products, chain, units // taken.size, target)
         return parts * taken.size / units
 
     done = sent = 0.0
-    arrived: dict[Range, float] = {}
+    arrived: dict[UnitRange, float] = {}
     for _ in range(1, op.devices):
         for taken in ranges.others:
             done += computed(taken) + links.launch

@@ -454,11 +454,18 @@ ALONG_ROWS = "tensor<4096x8192xbf16, #cute.layout<(4096,8192):(1,4096)>>"
             %y = kn.silu %p : {Y} -> {Y}""",
             "pushed",
         ),
-        (ALONG_ROWS, f"%y = kn.matmul %x, %w : ({X}, {ALONG_ROWS}) -> {Y}", "pushed"),
-        # A weight's transpose, which all ranges take, would be copied in each call.
+        (ALONG_ROWS, f"%y = kn.matmul %x, %w : ({X}, {ALONG_ROWS}) -> {Y}", "added"),
+        # cuBLAS reads a weight's transpose where the weight lies; what is made of it is copied.
         (
             "tensor<8192x4096xbf16>",
             f"""%t = kn.transpose %w dims [1, 0] : tensor<8192x4096xbf16> -> {Y}
+            %y = kn.matmul %x, %t : ({X}, {Y}) -> {Y}""",
+            "added",
+        ),
+        (
+            "tensor<8192x4096xbf16>",
+            f"""%e = kn.exp %w : tensor<8192x4096xbf16> -> tensor<8192x4096xbf16>
+            %t = kn.transpose %e dims [1, 0] : tensor<8192x4096xbf16> -> {Y}
             %y = kn.matmul %x, %t : ({X}, {Y}) -> {Y}""",
             "pushed",
         ),

@@ -12,9 +12,9 @@ from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.reductions import COMBINING, Combiner
 from mugraph.dialects.sharding import Part
-from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
+from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, strides_of
 from mugraph.passes.program.overlap.cuts import Chain, are_ranges
-from mugraph.passes.program.overlap.rewrite import insert, range_of
+from mugraph.passes.program.overlap.rewrite import insert, range_of, regrouped
 
 
 class UnitRange(NamedTuple):
@@ -76,7 +76,8 @@ def library_adds(op: kn.CollectiveOp, maker: Operation) -> bool:
         and len(shape_of(maker.result.type)) == 2
         and element_type_of(maker.lhs.type) in (f16, bf16)
         and len({element_type_of(v.type) for v in (*maker.operands, maker.result)}) == 1
-        and all(layout_of(v.type) is None for v in (*maker.operands, maker.result))
+        and all(layout_of(v.type) is None for v in (maker.lhs, maker.result))
+        and ((layout := layout_of(maker.rhs.type)) is None or 1 in strides_of(layout))
     )
 
 
@@ -120,7 +121,8 @@ class _Stages:
                     whole = self._of_member(value, dim, shift)
                     made[value] = self._range(whole, dim, taken, self._units)
                 # One operator may take all of what another one, or it itself, takes a range of.
-                operands.append(value if dim is None else made[value])
+                whole = regrouped(value, self._op, self.part) if dim is None else made[value]
+                operands.append(whole)
             is_last = each.results[0] == self._op.input
             if addend is not None and is_last and library_adds(self._op, each):
                 lhs, rhs = operands

@@ -20,7 +20,7 @@ from mugraph.passes.costs.devices import (
 )
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
-from mugraph.passes.program.overlap.cuts import Chain, kernel_of
+from mugraph.passes.program.overlap.cuts import Chain, kernel_of, regroupings_of_argument
 from mugraph.passes.program.overlap.stages import Ranges, UnitRange, library_adds
 from mugraph.passes.program.use_peers import meetings_of, shares_a_kernel
 from mugraph.passes.targets import Target
@@ -104,21 +104,30 @@ def time_added(op: kn.CollectiveOp, chain: Chain, ranges: Ranges, target: Target
 
     done = sent = 0.0
     arrived: dict[UnitRange, float] = {}
+
+    def add(taken: UnitRange) -> float:
+        got = next((time for around, time in arrived.items() if around.has(taken)), None)
+        waited = done + links.launch if got is None else max(done, got) + TAKEN
+        return waited + computed(taken)
+
     for _ in range(1, op.devices):
         for taken in ranges.others:
-            done += computed(taken) + links.launch
+            done = add(taken)
             sent = max(sent, done + MET) + taken.size * unit / COPIED_BYTES
             arrived[taken] = sent
     for taken in ranges.own:
-        got = next(time for around, time in arrived.items() if around.has(taken))
-        done = max(done, got) + TAKEN + computed(taken)
+        done = add(taken)
         if op.cut_dim is None:
             copied = (op.devices - 1) * taken.size * unit / COPIED_BYTES
             sent = max(sent, done + MET) + copied
     whole, _ = _times(chain.products, chain, 1, target)
-    # What all ranges take is laid out before them where it is no argument: a weight's transpose.
+    # What all ranges take is laid out before them where it is no argument.
     uncut = {value for each, cut in chain.cuts.items() for value in _uncut(each, cut)}
-    made = sum(2 * _bytes(value) for value in uncut if isinstance(value.owner, Operation))
+    made = sum(
+        2 * _bytes(value)
+        for value in uncut
+        if isinstance(value.owner, Operation) and not regroupings_of_argument(value)
+    )
     return max(done, sent) + TAKEN + (SPLIT - 1) * whole + device_ns(made, target) / 1e3
 
 

@@ -423,6 +423,8 @@ def test_products_overlap_as_takes_the_least_time() -> None:
     # Weights would be read twice, in tiles of half the rows.
     for rows, way in ((4096, "in parts"), (1024, "in parts"), (128, "not"), (16, "not")):
         assert overlaps("reduce-scatter", 2, rows, 28672, 8192) == way
+    # The kernel that adds up the parts is more of a short product.
+    assert overlaps("reduce-scatter", 2, 4096, 8192, 8192) == "added"
     for rows, way in ((4096, "in parts"), (128, "pushed"), (16, "pushed")):
         assert overlaps("all-gather", 4, rows, 8192, 28672) == way
     for devices, rows, depth, way in (

@@ -134,10 +134,19 @@ def _(op: kn.MatmulAddOp, printer: HostPrinter) -> None:
     a, b, c, d = printer.declare_all((op.lhs, op.rhs, op.addend, op.result))
     (m, n), k = shape_of(op.result.type), shape_of(op.lhs.type)[1]
     leading = ",".join(str(leading_dimension(value)) for value in matrices)
-    printer.writer.line(f"kn::gemm_add(stream, {d},{a},{b},{c}, {{{m},{n},{k}, {leading}}});")
+    by_columns = "true" if is_by_columns(op.rhs) else "false"
+    shape = f"{{{m},{n},{k}, {leading}, {by_columns}}}"
+    printer.writer.line(f"kn::gemm_add(stream, {d},{a},{b},{c}, {shape});")
+
+
+def is_by_columns(value: SSAValue) -> bool:
+    """Whether a matrix is column-major alone; one of a single column is row-major, too."""
+    return shape_of(value.type)[1] > 1 and strides_in_memory(value)[1] != 1
 
 
 def leading_dimension(value: SSAValue) -> int:
-    """How far the rows of a row-major matrix are apart, in elements; a single row may be any."""
-    (rows, columns), (pitch, _) = shape_of(value.type), strides_in_memory(value)
+    """How far the rows of a matrix are apart, in elements, or its columns; a single one any."""
+    (rows, columns), (pitch, step) = shape_of(value.type), strides_in_memory(value)
+    if is_by_columns(value):
+        return step
     return pitch if rows > 1 else columns

@@ -10,11 +10,9 @@ from xdsl.ir import Dialect
 from mugraph.dialects.kn.collective import (
     AllGatherOp,
     AllReduceOp,
-    AllSliceOp,
     AllToAllOp,
     CollectiveOp,
     CombiningOp,
-    PeerOp,
     ReduceScatterOp,
     bytes_sent,
 )
@@ -38,6 +36,7 @@ from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.matmul_add import MatmulAddOp
 from mugraph.dialects.kn.norm import LayerNormOp, RmsNormOp
+from mugraph.dialects.kn.peer import AllSliceOp, PeerOp
 from mugraph.dialects.kn.phases import (
     Phase,
     accumulates,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType, bf16, f16, f32
@@ -28,7 +29,8 @@ from mugraph.dialects.tensor_types import (
 class MatmulAddOp(CompositeOp):
     """The product of two matrices plus a third one, of f16 or bf16, by cuBLAS.
 
-    The sum is in f32 and rounded once.  All matrices are row-major; their rows may be padded.  A
+    The sum is in f32 and rounded once.  Matrices are row-major, but that on the right may be
+    column-major, as a weight is that was transposed; rows and columns may be padded.  A
     kernel that multiplies and loads what it adds at its end takes longer: 1,024 x 4,096 x 8,192
     took 111.1 µs on an H200 where cuBLAS took 102.9, and 101.7 for the product alone.
     ``%y = kn.matmul_add %x, %w, %r : (tensor<8x16xf16>, tensor<16x4xf16>, tensor<8x4xf16>) ->
@@ -84,16 +86,26 @@ class MatmulAddOp(CompositeOp):
         return parts.apply("add", made, self.addend, type_=self.result.type)
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
-        """Hard: all of them are row-major, of rows that may be padded."""
+        """Hard: all are row-major, or on the right column-major; rows and columns may be padded."""
         for value in (*self.operands, self.result):
-            (rows, columns), fixed = shape_of(value.type), problem.strides_fixed_for(value)
-            if fixed is not None:
-                pitch, step = fixed
-                if (columns == 1 or step == 1) and (rows == 1 or pitch >= columns):
-                    continue
-            elif columns == 1:
-                continue
-            problem.require_any(
-                *([] if fixed else [problem.innermost(value, 1)]),
-                reason=f"{op_label(self)} needs {value_label(value)} row-major",
-            )
+            dims_within = (1, 0) if value is self.rhs else (1,)
+            if not _lies_along(shape_of(value.type), problem.strides_fixed_for(value), dims_within):
+                fixed = problem.strides_fixed_for(value) is not None
+                ways = " or column-major" if value is self.rhs else ""
+                problem.require_any(
+                    *([] if fixed else [problem.innermost(value, dim) for dim in dims_within]),
+                    reason=f"{op_label(self)} needs {value_label(value)} row-major{ways}",
+                )
+
+
+def _lies_along(
+    shape: Sequence[int], strides: Sequence[int] | None, dims_within: Sequence[int]
+) -> bool:
+    """Whether a matrix is known to have elements of one of these dimensions next to each other."""
+    if strides is None:
+        return shape[1] == 1
+    return any(
+        (shape[dim] == 1 or strides[dim] == 1)
+        and (shape[1 - dim] == 1 or strides[1 - dim] >= shape[dim])
+        for dim in dims_within
+    )

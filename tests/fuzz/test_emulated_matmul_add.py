@@ -8,10 +8,12 @@ from fuzz.emulated import MUGRAPHS
 from fuzz.properties import Compiled, compile_checked
 
 
-def graph(element: str, extents: tuple[int, int, int]) -> str:
-    """X · W + S, after a kernel that makes S."""
+def graph(element: str, extents: tuple[int, int, int], *, by_columns: bool) -> str:
+    """X · W + S, after a kernel that makes S; W is row-major or column-major."""
     m, k, n = extents
     x, w, r = (f"tensor<{a}x{b}x{element}>" for a, b in ((m, k), (k, n), (m, n)))
+    if by_columns:
+        w = f"tensor<{k}x{n}x{element}, #cute.layout<({k},{n}):(1,{k})>>"
     return f"""
 func.func @fuzzed(%x: {x}, %w: {w}, %r: {r}) -> {r} {{
   %s = kn.relu %r : {r} -> {r}
@@ -37,9 +39,10 @@ EXTENTS = (
 @pytest.fixture(scope="module")
 def compiled() -> list[Compiled]:
     return [
-        compile_checked(graph(element, extents))
+        compile_checked(graph(element, extents, by_columns=by_columns))
         for element in ("f16", "bf16")
         for extents in EXTENTS
+        for by_columns in (False, True)
     ]
 
 

@@ -423,6 +423,8 @@ def test_products_overlap_as_takes_the_least_time() -> None:
     # Weights would be read twice, in tiles of half the rows.
     for rows, way in ((4096, "in parts"), (1024, "in parts"), (128, "not"), (16, "not")):
         assert overlaps("reduce-scatter", 2, rows, 28672, 8192) == way
+    # The kernel that adds up the parts is more of a short product.
+    assert overlaps("reduce-scatter", 2, 4096, 8192, 8192) == "added"
     for rows, way in ((4096, "in parts"), (128, "pushed"), (16, "pushed")):
         assert overlaps("all-gather", 4, rows, 8192, 28672) == way
     for devices, rows, depth, way in (
@@ -454,11 +456,18 @@ ALONG_ROWS = "tensor<4096x8192xbf16, #cute.layout<(4096,8192):(1,4096)>>"
             %y = kn.silu %p : {Y} -> {Y}""",
             "pushed",
         ),
-        (ALONG_ROWS, f"%y = kn.matmul %x, %w : ({X}, {ALONG_ROWS}) -> {Y}", "pushed"),
-        # A weight's transpose, which all ranges take, would be copied in each call.
+        (ALONG_ROWS, f"%y = kn.matmul %x, %w : ({X}, {ALONG_ROWS}) -> {Y}", "added"),
+        # cuBLAS reads a weight's transpose where the weight lies; what is made of it is copied.
         (
             "tensor<8192x4096xbf16>",
             f"""%t = kn.transpose %w dims [1, 0] : tensor<8192x4096xbf16> -> {Y}
+            %y = kn.matmul %x, %t : ({X}, {Y}) -> {Y}""",
+            "added",
+        ),
+        (
+            "tensor<8192x4096xbf16>",
+            f"""%e = kn.exp %w : tensor<8192x4096xbf16> -> tensor<8192x4096xbf16>
+            %t = kn.transpose %e dims [1, 0] : tensor<8192x4096xbf16> -> {Y}
             %y = kn.matmul %x, %t : ({X}, {Y}) -> {Y}""",
             "pushed",
         ),
@@ -482,3 +491,29 @@ def test_a_sum_goes_around_where_cublas_adds_and_takes_weights_as_they_lie(
 def test_random_layers_are_the_same_in_parts(number: int) -> None:
     one, _ = check_layers(draw_layers(3, number), number)
     check_mutants(one, MUTANTS, seeds=1)
+
+
+@pytest.mark.parametrize("way", [Way.PARTS, Way.ADDED])
+def test_functions_of_parts_read_a_transposed_weight_where_it_lies(way: Way) -> None:
+    x, w, t, y = (f"tensor<{m}x{n}xf16>" for m, n in ((16, 16), (8, 16), (16, 8), (16, 8)))
+    text = f"""
+    func.func @linear(%x: {x} {{mugraph.sharding = #kn.sharding<[[], [0]]>}},
+                      %w: {w} {{mugraph.sharding = #kn.sharding<[[], [0]]>}})
+        -> ({y} {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [2], mugraph.per_device}} {{
+      %t = kn.transpose %w dims [1, 0] : {w} -> {t}
+      %y = kn.matmul %x, %t : ({x}, {t}) -> {y}
+      %s = kn.all_reduce %y axes [0] : {y} -> {y}
+      func.return %s : {y}
+    }}"""
+    module = parse_text(make_context(), text, "linear")
+    function = only_function(module)
+    overlap_collectives(function, target_named("h200"), everywhere=True, way=way)
+    program = device_program(function)
+    assert program is not None
+    functions = [step for step in segments_of(program) if isinstance(step, Segment)]
+    turned = [each for each in functions if "kn.transpose" in str(each.module)]
+    assert len(turned) == {Way.PARTS: 2, Way.ADDED: 5}[way]
+    assert all(
+        function.args[1] in each.takes and "kn.matmul" in str(each.module) for each in turned
+    )

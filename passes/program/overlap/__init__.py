@@ -88,6 +88,10 @@ def overlap_collectives(
             fastest = min(plans, key=lambda plan: plan.microseconds)
             if fastest.microseconds < min(ways_of(op)):
                 fastest.write()
+    for op in reversed(list(function.walk())):
+        # Each part has its own.
+        if isinstance(op, kn.RegroupOp) and not op.result.first_use:
+            Rewriter.erase_op(op)
 
 
 def _pushed(op: kn.CollectiveOp, target: Target) -> Iterator[Plan]:

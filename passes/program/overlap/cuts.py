@@ -119,6 +119,15 @@ def users_of(value: SSAValue, dim: int, devices: int) -> Chain | None:
     return _chain(cuts, devices)
 
 
+def regroupings_of_argument(value: SSAValue) -> list[kn.RegroupOp]:
+    """What gives an argument the extents of a value, in order: a transpose, say; or nothing."""
+    found: list[kn.RegroupOp] = []
+    while isinstance(value.owner, kn.RegroupOp):
+        found.append(value.owner)
+        value = value.owner.input
+    return found[::-1] if isinstance(value.owner, Block) else []
+
+
 def _behind(value: SSAValue) -> list[Operation]:
     op = value.owner
     found: list[Operation] = []

@@ -12,7 +12,7 @@ from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.reductions import COMBINING
 from mugraph.dialects.sharding import Part, part_of, set_part
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.passes.program.overlap.cuts import Chain
+from mugraph.passes.program.overlap.cuts import Chain, regroupings_of_argument
 
 Parts = dict[SSAValue, list[SSAValue]]
 """Values as their parts, by the places of the members that these are of."""
@@ -132,6 +132,7 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) 
             for number, dim in enumerate(cut.operands):
                 value = operands[number]
                 if dim is None:
+                    operands[number] = regrouped(value, each, part)
                     continue
                 if value not in parts and (joined := _joined_parts(value, dim, places)):
                     parts[value] = joined
@@ -167,6 +168,20 @@ def _write_parts(op: kn.CollectiveOp, chain: Chain, parts: Parts, members: int) 
         # What was put together for these operators alone.
         if isinstance(each, kn.ConcatOp) and not each.result.first_use:
             Rewriter.erase_op(each)
+
+
+def regrouped(value: SSAValue, op: Operation, part: Part) -> SSAValue:
+    """The same value for a part alone, where an argument under other extents is one: a transpose.
+
+    The function of the part then reads the argument, where a tensor that several functions take
+    would be written before them.
+    """
+    own: dict[SSAValue, SSAValue] = {}
+    for each in regroupings_of_argument(value):
+        copy = each.clone(own)
+        insert([copy], op, [part])
+        own[each.result] = copy.result
+    return own.get(value, value)
 
 
 def _joined_parts(value: SSAValue, dim: int, places: Sequence[Part]) -> list[SSAValue]:

@@ -12,18 +12,18 @@ from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.reductions import COMBINING, Combiner
 from mugraph.dialects.sharding import Part
-from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
+from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of, strides_of
 from mugraph.passes.program.overlap.cuts import Chain, are_ranges
-from mugraph.passes.program.overlap.rewrite import insert, range_of
+from mugraph.passes.program.overlap.rewrite import insert, range_of, regrouped
 
 
-class Range(NamedTuple):
+class UnitRange(NamedTuple):
     """A range of a part, by the first of its units and how many these are."""
 
     start: int
     size: int
 
-    def has(self, other: Range) -> bool:
+    def has(self, other: UnitRange) -> bool:
         """Whether another range lies in it."""
         return self.start <= other.start < self.start + self.size
 
@@ -35,12 +35,12 @@ class Ranges(NamedTuple):
     """
 
     units: int
-    others: tuple[Range, ...]
-    own: tuple[Range, ...]
+    others: tuple[UnitRange, ...]
+    own: tuple[UnitRange, ...]
 
 
-def _ranges(*counts: int) -> tuple[Range, ...]:
-    return tuple(Range(sum(counts[:number]), count) for number, count in enumerate(counts))
+def _ranges(*counts: int) -> tuple[UnitRange, ...]:
+    return tuple(UnitRange(sum(counts[:number]), count) for number, count in enumerate(counts))
 
 
 WAYS = (
@@ -76,7 +76,8 @@ def library_adds(op: kn.CollectiveOp, maker: Operation) -> bool:
         and len(shape_of(maker.result.type)) == 2
         and element_type_of(maker.lhs.type) in (f16, bf16)
         and len({element_type_of(v.type) for v in (*maker.operands, maker.result)}) == 1
-        and all(layout_of(v.type) is None for v in (*maker.operands, maker.result))
+        and all(layout_of(v.type) is None for v in (maker.lhs, maker.result))
+        and ((layout := layout_of(maker.rhs.type)) is None or 1 in strides_of(layout))
     )
 
 
@@ -96,7 +97,7 @@ class _Stages:
         """The stage that is written."""
         return Part(self._number, ())
 
-    def added(self, shift: int, taken: Range, got: Mapping[Range, SSAValue]) -> SSAValue:
+    def added(self, shift: int, taken: UnitRange, got: Mapping[UnitRange, SSAValue]) -> SSAValue:
         """A range of the part of the member so many places further: the next stage.
 
         It is added to what this device ``got`` of it.  What is for another member the device one
@@ -106,12 +107,12 @@ class _Stages:
         addend = None
         for around, value in got.items():
             if around.has(taken):
-                inner = Range(taken.start - around.start, taken.size)
+                inner = UnitRange(taken.start - around.start, taken.size)
                 addend = self._range(value, self._dim, inner, around.size)
         total = self._computed(shift, taken, addend)
         return total if shift == 0 else self._from_behind(total)
 
-    def _computed(self, shift: int, taken: Range, addend: SSAValue | None) -> SSAValue:
+    def _computed(self, shift: int, taken: UnitRange, addend: SSAValue | None) -> SSAValue:
         made: dict[SSAValue, SSAValue] = {}
         for each, cut in self._chain.cuts.items():
             operands: list[SSAValue] = []
@@ -120,7 +121,8 @@ class _Stages:
                     whole = self._of_member(value, dim, shift)
                     made[value] = self._range(whole, dim, taken, self._units)
                 # One operator may take all of what another one, or it itself, takes a range of.
-                operands.append(value if dim is None else made[value])
+                whole = regrouped(value, self._op, self.part) if dim is None else made[value]
+                operands.append(whole)
             is_last = each.results[0] == self._op.input
             if addend is not None and is_last and library_adds(self._op, each):
                 lhs, rhs = operands
@@ -141,7 +143,7 @@ class _Stages:
         total = made[self._op.input]
         return total if addend is None else self._combined(total, addend)
 
-    def _range(self, value: SSAValue, dim: int, taken: Range, units: int) -> SSAValue:
+    def _range(self, value: SSAValue, dim: int, taken: UnitRange, units: int) -> SSAValue:
         """A range of a tensor of so many units."""
         if taken.size == units:
             return value
@@ -151,7 +153,7 @@ class _Stages:
         insert([piece], self._op, [self.part])
         return piece.result
 
-    def _type(self, type_: Attribute, dim: int | None, taken: Range) -> Attribute:
+    def _type(self, type_: Attribute, dim: int | None, taken: UnitRange) -> Attribute:
         units = self._op.devices * self._units
         extent = 0 if dim is None else shape_of(type_)[dim] // units * taken.size
         return range_of(type_, dim, extent)
@@ -189,7 +191,7 @@ def add_up(op: kn.CollectiveOp, dim: int, chain: Chain, ranges: Ranges) -> None:
     those of a device's sum where all need it.
     """
     stages = _Stages(op, dim, chain, ranges.units)
-    got: dict[Range, SSAValue] = {}
+    got: dict[UnitRange, SSAValue] = {}
     for member in reversed(range(1, op.devices)):
         got = {taken: stages.added(member, taken, got) for taken in ranges.others}
     sums: list[SSAValue] = []

@@ -20,8 +20,8 @@ from mugraph.passes.costs.devices import (
 )
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.program.fuse_kernels.times import least_time, product_time
-from mugraph.passes.program.overlap.cuts import Chain, kernel_of
-from mugraph.passes.program.overlap.stages import Range, Ranges, library_adds
+from mugraph.passes.program.overlap.cuts import Chain, kernel_of, regroupings_of_argument
+from mugraph.passes.program.overlap.stages import Ranges, UnitRange, library_adds
 from mugraph.passes.program.use_peers import meetings_of, shares_a_kernel
 from mugraph.passes.targets import Target
 
@@ -46,12 +46,18 @@ MET = 12.5
 3.5, 5.5 and 3.5 in CUDA graphs on two H200, by PyTorch's profiler: until the meeting begins, until
 it ends, until the copy begins.
 """
-SPLIT = 0.08
+SPLIT = 0.04
 """How much longer products take, of their time, in the ranges in which they are added up.
 
 On an H200 4,096 x 4,096 x 8,192 took 392 µs by cuBLAS, and 408 in five ranges, three of which were
-added to a matrix.  Where copies and meetings went beside them on two, sums behind it and behind
-4,096 x 14,336 x 8,192 took 41 and 46 µs longer than by the rest of the estimate.
+added to a matrix.  On two, reduce-scatters behind it and behind 4,096 x 14,336 x 8,192 took 11 and
+22 µs longer than by the rest of the estimate.
+"""
+GATHERED = 24.0
+"""Microseconds more where all devices then copy the sum, in ranges.
+
+Without it and ``SPLIT``, all-reduces behind the same products took 32 to 42 and 9 to 47 µs longer
+than by the estimate.
 """
 TAKEN = 6.0
 """Microseconds that a function begins later which takes a copy: 5.1 to 9.8 in the same call."""
@@ -98,28 +104,38 @@ def time_added(op: kn.CollectiveOp, chain: Chain, ranges: Ranges, target: Target
     links, units = links_between(op.devices), op.devices * ranges.units
     unit = _bytes(op.input) / units
 
-    def computed(taken: Range) -> float:
+    def computed(taken: UnitRange) -> float:
         _, parts = _times(chain.products, chain, units // taken.size, target)
         return parts * taken.size / units
 
     done = sent = 0.0
-    arrived: dict[Range, float] = {}
+    arrived: dict[UnitRange, float] = {}
+
+    def add(taken: UnitRange) -> float:
+        got = next((time for around, time in arrived.items() if around.has(taken)), None)
+        waited = done + links.launch if got is None else max(done, got) + TAKEN
+        return waited + computed(taken)
+
     for _ in range(1, op.devices):
         for taken in ranges.others:
-            done += computed(taken) + links.launch
+            done = add(taken)
             sent = max(sent, done + MET) + taken.size * unit / COPIED_BYTES
             arrived[taken] = sent
     for taken in ranges.own:
-        got = next(time for around, time in arrived.items() if around.has(taken))
-        done = max(done, got) + TAKEN + computed(taken)
+        done = add(taken)
         if op.cut_dim is None:
             copied = (op.devices - 1) * taken.size * unit / COPIED_BYTES
             sent = max(sent, done + MET) + copied
     whole, _ = _times(chain.products, chain, 1, target)
-    # What all ranges take is laid out before them where it is no argument: a weight's transpose.
+    # What all ranges take is laid out before them where it is no argument.
     uncut = {value for each, cut in chain.cuts.items() for value in _uncut(each, cut)}
-    made = sum(2 * _bytes(value) for value in uncut if isinstance(value.owner, Operation))
-    return max(done, sent) + TAKEN + (SPLIT - 1) * whole + device_ns(made, target) / 1e3
+    made = sum(
+        2 * _bytes(value)
+        for value in uncut
+        if isinstance(value.owner, Operation) and not regroupings_of_argument(value)
+    )
+    time = max(done, sent) + TAKEN + (SPLIT - 1) * whole + device_ns(made, target) / 1e3
+    return time if op.cut_dim is not None else time + GATHERED
 
 
 def time_pushed(op: kn.CollectiveOp, target: Target) -> float:

@@ -132,7 +132,7 @@ def _next(
         if part is not None and begins:
             break
         ready = _ready([op for op in left if part_of(op) == part], known)
-        beside = _wanted(ready, left) if part is None else ready
+        beside = _wanted(ready, left) if part is None else _with_users(ready)
         local = _reading(ready) or beside
         if local:
             later = [op for op in left if op not in local]
@@ -162,6 +162,18 @@ def _wanted(ready: Sequence[Operation], left: Sequence[Operation]) -> list[Opera
             found.append(op)
             wanted.update(op.operands)
     return found[::-1]
+
+
+def _with_users(ready: Sequence[Operation]) -> list[Operation]:
+    """Operators of a part; other extents of an argument wait for what takes them in the part."""
+    found = [*ready]
+    for op in reversed(ready):
+        users = [use.operation for result in op.results for use in result.uses]
+        if isinstance(op, kn.RegroupOp) and not any(
+            user in found or not _is_kernel(user) or part_of(user) != part_of(op) for user in users
+        ):
+            found.remove(op)
+    return found
 
 
 def _is_kernel(op: Operation) -> bool:

@@ -1,7 +1,8 @@
-// A product of row-major matrices plus another one, by cuBLAS. Host only.
+// A product of matrices plus another one, by cuBLAS. Host only.
 //
 // D[m, n] = C[m, n] + sum over k of A[m, k] B[k, n], added up in fp32 and rounded once. C may be D.
-// Rows of a matrix may be further apart than they are long: its leading dimension says how far.
+// Matrices are row-major; B may be column-major. Rows, or columns, may be further apart than they are long: the
+// leading dimension of a matrix says how far.
 #pragma once
 
 #include <cublasLt.h>
@@ -27,8 +28,9 @@ inline uint32_t alignment_of(void const* address) {
 struct GemmAddShape {
   int m, n, k;
   int ldd, lda, ldb, ldc;
+  bool b_by_columns;
 
-  auto key() const { return std::make_tuple(m, n, k, ldd, lda, ldb, ldc); }
+  auto key() const { return std::make_tuple(m, n, k, ldd, lda, ldb, ldc, b_by_columns); }
 };
 
 // How cuBLAS computes products of some extents and alignments, found at the first one of a device and kept.
@@ -46,7 +48,14 @@ struct GemmAddPlan {
     const int m = shape.m, n = shape.n, k = shape.k;
     check(cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     check(cublasLtMatrixLayoutCreate(&a, type, k, m, shape.lda), "cublasLtMatrixLayoutCreate");
-    check(cublasLtMatrixLayoutCreate(&b, type, n, k, shape.ldb), "cublasLtMatrixLayoutCreate");
+    if (shape.b_by_columns) {
+      const cublasOperation_t turned = CUBLAS_OP_T;
+      check(cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof(turned)),
+            "cublasLtMatmulDescSetAttribute");
+      check(cublasLtMatrixLayoutCreate(&b, type, k, n, shape.ldb), "cublasLtMatrixLayoutCreate");
+    } else {
+      check(cublasLtMatrixLayoutCreate(&b, type, n, k, shape.ldb), "cublasLtMatrixLayoutCreate");
+    }
     check(cublasLtMatrixLayoutCreate(&c, type, n, m, shape.ldc), "cublasLtMatrixLayoutCreate");
     check(cublasLtMatrixLayoutCreate(&d, type, n, m, shape.ldd), "cublasLtMatrixLayoutCreate");
     cublasLtMatmulPreference_t preference = nullptr;

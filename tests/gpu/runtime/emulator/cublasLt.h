@@ -12,9 +12,10 @@ struct EmulatedLtMatrix {
   long long leading;
 };
 using cublasLtMatrixLayout_t = EmulatedLtMatrix*;
-using cublasLtMatmulDesc_t = int*;
+using cublasLtMatmulDesc_t = cublasOperation_t*;
 using cublasLtMatmulPreference_t = int*;
 struct cublasLtMatmulAlgo_t {};
+enum cublasLtMatmulDescAttributes_t { CUBLASLT_MATMUL_DESC_TRANSA = 3 };
 enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
@@ -27,7 +28,13 @@ struct cublasLtMatmulHeuristicResult_t {
 };
 
 inline cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t, cudaDataType_t) {
-  *product = new int(0);
+  *product = new cublasOperation_t(CUBLAS_OP_N);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t,
+                                                     void const* operation, size_t) {
+  *product = *static_cast<cublasOperation_t const*>(operation);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -62,13 +69,16 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtM
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Column-major, as cuBLAS: D = A B + C. alpha and beta must be 1.
-inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, void const* alpha, void const* a,
+// Column-major, as cuBLAS: D = A B + C, or of A transposed. alpha and beta must be 1.
+inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, void const* alpha, void const* a,
                                      cublasLtMatrixLayout_t a_matrix, void const* b, cublasLtMatrixLayout_t b_matrix,
                                      void const* beta, void const* c, cublasLtMatrixLayout_t c_matrix, void* d,
                                      cublasLtMatrixLayout_t d_matrix, cublasLtMatmulAlgo_t const*, void*, size_t,
                                      cudaStream_t) {
-  const bool fits = a_matrix->rows == d_matrix->rows && a_matrix->columns == b_matrix->rows &&
+  const bool turned = *product == CUBLAS_OP_T;
+  const int rows = turned ? a_matrix->columns : a_matrix->rows;
+  const int depth = turned ? a_matrix->rows : a_matrix->columns;
+  const bool fits = rows == d_matrix->rows && depth == b_matrix->rows &&
                     b_matrix->columns == d_matrix->columns && c_matrix->rows == d_matrix->rows &&
                     c_matrix->columns == d_matrix->columns;
   if (!fits || *static_cast<float const*>(alpha) != 1.0F || *static_cast<float const*>(beta) != 1.0F) {
@@ -78,8 +88,9 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, voi
     for (int row = 0; row < d_matrix->rows; ++row) {
       const long long index = row + column * d_matrix->leading;
       double sum = emulator::gemm_element(c, c_matrix->type, row + column * c_matrix->leading);
-      for (int k = 0; k < a_matrix->columns; ++k) {
-        sum += emulator::gemm_element(a, a_matrix->type, row + k * a_matrix->leading) *
+      for (int k = 0; k < depth; ++k) {
+        const long long place = turned ? k + row * a_matrix->leading : row + k * a_matrix->leading;
+        sum += emulator::gemm_element(a, a_matrix->type, place) *
                emulator::gemm_element(b, b_matrix->type, k + column * b_matrix->leading);
       }
       if (d_matrix->type == CUDA_R_16F) {

@@ -182,8 +182,8 @@ def _is_exchanged(factor: SSAValue, phases: LoopPhases) -> bool:
 def _joins_state(op: Operation, phases: LoopPhases) -> bool:
     """Whether an iteration makes a new state of a product: it meets the threads that have the old.
 
-    So of 15 cuts of a loop that carries states of linear attention, with d 64 and 128, 11 of four
-    warps took 0.7 to 1.2 of what is estimated on an H200, and 0.4 to 0.8 without
+    Of 12 cuts of a loop that carries states of linear attention by four warps, d 64 and 128, the
+    estimate is so 0.67 to 1.18 of what they took on an H200, and 0.49 to 0.83 without
     (``benchmarks/results/recurrences_h200.md``).
     """
     users = [use.operation for use in op.results[0].uses if use.operation in phases.loop]

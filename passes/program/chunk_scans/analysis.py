@@ -15,10 +15,13 @@ from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.program.chunk_scans.logarithms import has_logarithm
 
-CHUNK, LONG_CHUNK = 64, 128
+CHUNK, LONG_CHUNK, MATRIX_CHUNK = 64, 128, 32
 """Elements of a chunk, where the extent is a multiple; else the divisor that is nearest.
 
-Chunks of twice the length have half as many states, and products of twice the work within them.
+Chunks of twice the length have half as many states, and products of twice the work within them;
+where states are multiplied by matrices, a triangle of each chunk is inverted, which is more.  The
+gated delta rule took 152 and 344 us on an H100 in chunks of 64 (d 64 and 128), and 112 and 187 of
+32 (``benchmarks/results/recurrences_h200.md``).
 """
 LEAST_CHUNK, MOST_CHUNK = 16, 128
 LEAST_WIDTH = 16

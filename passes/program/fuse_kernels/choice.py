@@ -13,7 +13,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import RegroupOp
 from mugraph.passes.program.chunk_scans import chunk_scans
-from mugraph.passes.program.chunk_scans.analysis import LONG_CHUNK, scans_of
+from mugraph.passes.program.chunk_scans.analysis import LONG_CHUNK, MATRIX_CHUNK, scans_of
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels.attempts import Known
 from mugraph.passes.program.fuse_kernels.concatenations import take_concatenations_apart
@@ -50,7 +50,7 @@ def take_apart(function: FuncOp) -> list[str]:
     Recurrences of matrices are cut into chunks wherever they can be: step by step they are loops
     of products of few rows.
     """
-    reasons = chunk_scans(function, kn.RecurrenceOp)
+    reasons = chunk_scans(function, kn.RecurrenceOp, MATRIX_CHUNK)
     decompose_program(function, kernels=True, views=False)
     return reasons
 

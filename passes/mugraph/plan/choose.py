@@ -28,6 +28,7 @@ from mugraph.passes.costs.residency import resident_blocks
 from mugraph.passes.mugraph.plan.clusters import plan_combination
 from mugraph.passes.mugraph.plan.early import (
     brings_weights,
+    comes_before_states,
     has_weights,
     holds_weights,
     leaves_room,
@@ -147,9 +148,10 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         beside = Plan(loads="cp_async", stages=(stages_beside(shape, target),), pdl="early")
         return plan.over(replace(beside, preferred=("stages",)))
     streams = streams_weights(graph, shape, target)
-    return plan.over(
-        loads_by_threads(shape, target, early=early or alone, meanwhile=meanwhile, streams=streams)
+    loads = loads_by_threads(
+        shape, target, early=early or alone, meanwhile=meanwhile, streams=streams
     )
+    return plan.over(replace(loads, pdl="end") if comes_before_states(graph) else loads)
 
 
 def time_under(graph: CustomizedOp, plan: Plan, target: Target) -> float | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
+from mugraph.dialects import tb
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import SharesMemory
@@ -147,6 +148,31 @@ def _is_without_products(op: Operation) -> bool:
     """Whether an operator is a custom kernel without products."""
     return isinstance(op, CustomizedOp) and all(
         product_index(each) is None for each in op.body.block.ops
+    )
+
+
+def kernels_behind(graph: CustomizedOp) -> Iterator[CustomizedOp]:
+    """The kernels that read a kernel's results."""
+    users = [use.operation for result in graph.results for use in result.uses]
+    for user in users:
+        if isinstance(user, CustomizedOp):
+            yield user
+        elif isinstance(user, SharesMemory | RegroupOp):
+            users += [use.operation for result in user.results for use in result.uses]
+
+
+def comes_before_states(graph: CustomizedOp) -> bool:
+    """Whether a kernel that reads a kernel's results carries states through a loop.
+
+    Its blocks are few and last long.  Where they begin early, several come to the multiprocessors
+    that are free first, and stay there: linear attention of 16 heads of 4,096 tokens, d 64, took
+    66.7 us on an H100 so, and 47.8 where they begin at the end
+    (``benchmarks/results/recurrences_h200.md``).
+    """
+    return any(
+        isinstance(op, tb.CarriedOp)
+        for kernel in kernels_behind(graph)
+        for op in kernel.body.block.ops
     )
 
 

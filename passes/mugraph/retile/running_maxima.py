@@ -190,4 +190,6 @@ def _weighs(op: Operation, weight: SSAValue) -> bool:
     if not isinstance(op, tb.BinaryOp) or op.FUNCTION != "mul":
         return False
     tile, factor = op.operands
+    if isinstance(tile.owner, tb.CarriedOp):
+        return False  # it decays by the weight
     return factor is weight and tile is not weight and op.results[0].type == tile.type

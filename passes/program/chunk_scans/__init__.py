@@ -26,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.program.chunk_scans.analysis import (
+    CHUNK,
     NotCutError,
     Recurrence,
     Scan,
@@ -47,15 +48,18 @@ def _numbers(function: FuncOp, found: Recurrence) -> SSAValue:
     )
 
 
-def chunk_scans(function: FuncOp, kind: type[Scan] | None = None) -> list[str]:
-    """Writes the scans of a function in chunks; returns why others stay sequential."""
+def chunk_scans(function: FuncOp, kind: type[Scan] | None = None, wanted: int = CHUNK) -> list[str]:
+    """Writes the scans of a function in chunks of ``wanted`` elements, or about as many.
+
+    Returns why others stay sequential.
+    """
     reasons: list[str] = []
     scans = scans_of([*function.body.block.ops], kind)
     if any(isinstance(scan, kn.RecurrenceOp) for scan in scans):
         cse(function.body)  # so that keys are the same value wherever they are written
     for scan in scans:
         try:
-            found = recurrence_of(scan)
+            found = recurrence_of(scan, wanted)
             numbers = _numbers(function, found)
         except NotCutError as error:
             reasons.append(str(error))

@@ -15,8 +15,14 @@ from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 from mugraph.passes.program.chunk_scans.logarithms import has_logarithm
 
-CHUNK = 64
-"""Elements of a chunk, where the extent is a multiple; else the largest divisor near it."""
+CHUNK, LONG_CHUNK, MATRIX_CHUNK = 64, 128, 32
+"""Elements of a chunk, where the extent is a multiple; else the divisor that is nearest.
+
+Chunks of twice the length have half as many states, and products of twice the work within them;
+where states are multiplied by matrices, a triangle of each chunk is inverted, which is more.  The
+gated delta rule took 152 and 344 us on an H100 in chunks of 64 (d 64 and 128), and 112 and 187 of
+32 (``benchmarks/results/recurrences_h200.md``).
+"""
 LEAST_CHUNK, MOST_CHUNK = 16, 128
 LEAST_WIDTH = 16
 """Runs that share their decays, at least: columns of a product with the matrix of the decays."""
@@ -84,12 +90,12 @@ def long_dims(value: SSAValue) -> set[int]:
     return {dim for dim, extent in enumerate(shape_of(value.type)) if extent > 1}
 
 
-def chunk_of(extent: int) -> int | None:
-    """Elements of a chunk of so many: a divisor, of which there are two at least."""
+def chunk_of(extent: int, wanted: int = CHUNK) -> int | None:
+    """Elements of a chunk of so many: a divisor near what is wanted, of which there are two."""
     fitting = [
         size for size in range(LEAST_CHUNK, MOST_CHUNK + 1) if extent % size == 0 and size < extent
     ]
-    return min(fitting, key=lambda size: abs(math.log(size / CHUNK)), default=None)
+    return min(fitting, key=lambda size: abs(math.log(size / wanted)), default=None)
 
 
 @dataclass(frozen=True)
@@ -171,8 +177,11 @@ def _dims_of_query(query: SSAValue, last: Operation) -> set[int]:
     return {swapped.get(dim, dim) for dim in dims}
 
 
-def recurrence_of(scan: Scan) -> Recurrence:
-    """Analysis: how a scan is cut; raises :class:`NotCutError` where it is not."""
+def recurrence_of(scan: Scan, wanted: int = CHUNK) -> Recurrence:
+    """Analysis: how a scan is cut; raises :class:`NotCutError` where it is not.
+
+    ``wanted`` elements make a chunk, or about as many.
+    """
     label, dim = op_label(scan), scan.reduced_dim
     shape = shape_of(scan.input.type)
     if scan.is_exclusive:
@@ -181,7 +190,7 @@ def recurrence_of(scan: Scan) -> Recurrence:
         raise NotCutError(f"{label} has columns of its own, several steps at once")
     if not all(map(kn.may_be_row_major, (*scan.operands, scan.result))):
         raise NotCutError(f"{label} has operands or a result that are not row-major")
-    chunk = chunk_of(shape[dim])
+    chunk = chunk_of(shape[dim], wanted)
     if chunk is None:
         raise NotCutError(
             f"{label} goes along {shape[dim]} elements, which are no two chunks or more of equal "

@@ -13,7 +13,7 @@ from mugraph.dialects import kn
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import RegroupOp
 from mugraph.passes.program.chunk_scans import chunk_scans
-from mugraph.passes.program.chunk_scans.analysis import scans_of
+from mugraph.passes.program.chunk_scans.analysis import LONG_CHUNK, MATRIX_CHUNK, scans_of
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels.attempts import Known
 from mugraph.passes.program.fuse_kernels.concatenations import take_concatenations_apart
@@ -50,7 +50,7 @@ def take_apart(function: FuncOp) -> list[str]:
     Recurrences of matrices are cut into chunks wherever they can be: step by step they are loops
     of products of few rows.
     """
-    reasons = chunk_scans(function, kn.RecurrenceOp)
+    reasons = chunk_scans(function, kn.RecurrenceOp, MATRIX_CHUNK)
     decompose_program(function, kernels=True, views=False)
     return reasons
 
@@ -147,8 +147,8 @@ def _is_free(op: Operation) -> bool:
 def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False) -> Found:
     """The kernels of least estimated time; the function's operators are prepared for them.
 
-    Scans are cut into chunks where that takes less time, and no more kernels than there are
-    operators.
+    Scans are cut into chunks, or into longer ones, where that takes less time, and no more kernels
+    than there are operators.
     """
     steps = take_apart(function)
     scans = len(scans_of([*function.body.block.ops]))
@@ -156,7 +156,7 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
         found = _found(function, target, certificates=certificates)
         found.sequential = steps
         return found
-    in_chunks = function.clone()
+    in_chunks, in_long_chunks = function.clone(), function.clone()
     written = Found.of(function, target, certificates=certificates)
     count = sum(not _is_free(op) for op in written.fusion.operators)
     cut = chunk_scans(in_chunks)
@@ -165,6 +165,9 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
         written.sequential = reasons
         return written
     chunked = Found.of(in_chunks, target, certificates=certificates)
+    chunk_scans(in_long_chunks, wanted=LONG_CHUNK)
+    longer = Found.of(in_long_chunks, target, certificates=certificates)
+    chunked = min(chunked, longer, key=lambda found: found.time)
     if chunked.time >= written.time or len(chunked.kernels) > count:
         times = f"{chunked.time / 1000:.2f} µs and {len(chunked.kernels)} kernels"
         written.sequential = [*reasons, f"in chunks of products they would take {times}"]

@@ -257,9 +257,14 @@ def _of_few_rows(
 
 
 def chained_products(graph: CustomizedOp) -> set[tb.MatmulOp]:
-    """Products whose result a left operand is computed from, and those that multiply this one."""
+    """Products whose result a left operand is computed from, and those that multiply this one.
+
+    Likewise those that meet one of these in an element-wise operator: threads then have the values
+    of both.
+    """
     made_of: dict[SSAValue, set[tb.MatmulOp]] = {}
     chained: set[tb.MatmulOp] = set()
+    meeting: list[set[tb.MatmulOp]] = []
     for op in graph.body.block.ops:
         sources: set[tb.MatmulOp] = set()
         if not isinstance(op, tb.MatmulOp):
@@ -269,8 +274,14 @@ def chained_products(graph: CustomizedOp) -> set[tb.MatmulOp]:
             if before:
                 chained |= {op, *before}
             sources = {op}
+        if isinstance(op, tb.ElementwiseOp):
+            meeting.append(sources)
         for result in op.results:
             made_of[result] = sources
+    # What follows meets more products than what comes before it.
+    for products in meeting:
+        if not chained.isdisjoint(products):
+            chained |= products
     return chained
 
 

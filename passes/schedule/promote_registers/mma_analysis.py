@@ -9,7 +9,7 @@ stored as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import singledispatch
 
@@ -289,7 +289,8 @@ def _loadable(
 
     Such as a mask or a bias that is added to scores, or scales of rows and columns, beside them:
     threads load what they need, and the products stay in registers.  None of products by single
-    warps of which none multiplies what another operator made, or is scaled and added up in a loop.
+    warps of which none multiplies what another operator made, is scaled and added up in a loop, or
+    becomes part of a state that a loop carries.
     """
     made = {value for value, ops in uses.writers.items() if any(op in joins for op in ops)}
     chained = any(isinstance(op, sched.MmaOp) and op.lhs in made for op in joins)
@@ -300,7 +301,7 @@ def _loadable(
         for op in joins
     )
     by_groups = any(isinstance(op, sched.WarpgroupMmaOp) for op in operators)
-    if not chained and not added_up and not by_groups:
+    if not chained and not added_up and not by_groups and not _carries_states(joins, uses):
         return frozenset()
     maps = [op for op in joins if isinstance(op, sched.MapOp)]
     readers = [
@@ -311,9 +312,7 @@ def _loadable(
             for source in op.sources
         )
     ]
-    # So are numbers of which those are made that an operator takes beside a product.
-    taken = {source for op in readers for source in op.sources}
-    readers += [op for op in maps if op.destination in taken and made.isdisjoint(op.sources)]
+    readers += _makers(readers, joins, made, uses)
     return frozenset(
         source
         for op in readers
@@ -326,6 +325,47 @@ def _loadable(
             for reader in uses.readers.get(source, [])
         )
     )
+
+
+def _carries_states(joins: Iterable[Operation], uses: Uses) -> bool:
+    """Whether a loop makes new states of old ones, which are filled before it."""
+    return any(
+        isinstance(op, sched.MapOp)
+        and isinstance(op.parent_op(), sched.ForloopOp)
+        and any(isinstance(by, sched.FillOp) for by in uses.writers.get(op.destination, []))
+        for op in joins
+    )
+
+
+def _makers(
+    readers: Sequence[sched.MapOp],
+    joins: Mapping[Operation, Sequence[SSAValue]],
+    made: Set[SSAValue],
+    uses: Uses,
+) -> list[sched.MapOp]:
+    """What computes the tiles that operators take beside a product, of what is loaded alone.
+
+    Such as the decays between the rows and the columns of scores, of a number of each: one operator
+    may take what another one, or a mask, has computed.
+    """
+
+    def made_of_loaded(value: SSAValue) -> list[sched.MapOp]:
+        """What computes a value, nothing where something else than loaded tiles is in it."""
+        found: dict[Operation, None] = {}
+        values = [value]
+        while values:
+            for op in uses.writers.get(values.pop(), []):
+                if op not in joins or op in found:
+                    continue
+                if not isinstance(op, sched.MapOp | sched.MaskOp):
+                    return []
+                found[op] = None
+                sources = op.sources if isinstance(op, sched.MapOp) else [op.source]
+                values += [source for source in sources if source in made]
+        return [op for op in found if isinstance(op, sched.MapOp)]
+
+    taken = dict.fromkeys(source for op in readers for source in op.sources)
+    return [op for value in taken for op in made_of_loaded(value)]
 
 
 def _leaves_in_place(op: Operation, value: SSAValue) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 Values = tuple[int, ...]
 """A value of each extent that a call says."""
@@ -45,10 +48,28 @@ class SizeTimes:
             found[size] = min(max(self.times[end][size] / own[size], 1.0), WORST)
         return found
 
+    @cached_property
+    def weights(self) -> dict[Values, float]:
+        """What part of all values each size stands for, if those of any magnitude are alike.
+
+        Along an extent a value stands for those down to the next smaller one.
+        """
+        along = [sorted({*values}) for values in zip(*self.times, strict=True)]
+        octaves = [
+            {v: math.log2(v / before) for before, v in pairwise([values[0] / 2, *values])}
+            for values in along
+        ]
+        found = {
+            size: math.prod(own[v] for own, v in zip(octaves, size, strict=True))
+            for size in self.times
+        }
+        whole = sum(found.values())
+        return {size: weight / whole for size, weight in found.items()}
+
     def loss(self, ends: Sequence[Values]) -> float:
         """The mean square of what sizes lose."""
-        ratios = self.ratios(ends).values()
-        return sum((ratio - 1.0) ** 2 for ratio in ratios) / len(ratios)
+        ratios = self.ratios(ends).items()
+        return sum(self.weights[size] * (ratio - 1.0) ** 2 for size, ratio in ratios)
 
 
 def choose_ends(table: SizeTimes, most: int) -> list[Values]:

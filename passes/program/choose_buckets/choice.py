@@ -35,17 +35,26 @@ class SizeTimes:
         """The size that holds all others."""
         return max(self.times)
 
+    @cached_property
+    def losses(self) -> dict[Values, dict[Values, float]]:
+        """For each end how much longer each size takes that it holds than by plans of its own."""
+        return {
+            end: {
+                size: min(max(time / self.times[size][size], 1.0), WORST)
+                for size, time in row.items()
+            }
+            for end, row in self.times.items()
+        }
+
     def ordered(self, ends: Sequence[Values]) -> list[Values]:
         """Ends in the order in which a call looks for the first that holds its values."""
         return sorted(ends, key=lambda end: (self.times[end][end], end))
 
     def ratios(self, ends: Sequence[Values]) -> dict[Values, float]:
         """How much longer each size takes in its bucket than by kernels planned for it alone."""
-        order = self.ordered(ends)
         found: dict[Values, float] = {}
-        for size, own in self.times.items():
-            end = next(each for each in order if holds(each, size))
-            found[size] = min(max(self.times[end][size] / own[size], 1.0), WORST)
+        for end in reversed(self.ordered(ends)):
+            found.update(self.losses[end])
         return found
 
     @cached_property

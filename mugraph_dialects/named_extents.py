@@ -10,6 +10,10 @@ The value of an extent may stand in device memory: ``{n = {largest = 4096, held 
 value then, and their first n elements along the dimension count.  With ``buckets`` a call says a
 bound of the value, by the extents of its tensors, whose strides are those of the largest value.
 
+``{m = {largest = 8192, most_buckets = 5}}`` leaves the ends of buckets to ``--choose-buckets``.  Of
+several extents that a call says ``mugraph.buckets = [[64, 8], [12, 512], [64, 512]]`` then lists
+where each bucket ends along all; without it every end of one goes with every end of the others.
+
 ``--bucket-extents`` makes static functions of it, one a bucket.  Each is named after what it holds,
 keeps ``mugraph.extent`` on arguments and results, and says from which value on it is taken:
 ``{m = {largest = 512, least = 17}}``.  That of the largest values has the function's own name, the
@@ -19,6 +23,7 @@ others say ``mugraph.bucket_of = "f"``.  Of extents that memory holds ``mugraph.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -51,6 +56,9 @@ EXTENTS = "mugraph.extents"
 """The attribute of a function: what its names mean."""
 EXTENT = "mugraph.extent"
 """The attribute of an argument or a result: the name of each dimension."""
+BUCKETS = "mugraph.buckets"
+"""The attribute of a function with open extents: where each bucket ends along those that a call
+says.  A call takes the first that holds its values."""
 BUCKET_OF = "mugraph.bucket_of"
 """The attribute of a bucket but for the largest: the function that it is a bucket of."""
 LENGTHS = "mugraph.lengths"
@@ -59,7 +67,7 @@ ENDS = "mugraph.ends"
 """The attribute of its arguments and results: the length that each dimension ends at."""
 LARGEST_EXTENT = 2**31 - 1
 """Kernels count elements along a dimension in 32 bits."""
-FIELDS = ("largest", "multiple", "least", "buckets", "held")
+FIELDS = ("largest", "multiple", "least", "buckets", "most_buckets", "held")
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,8 @@ class NamedExtent:
     buckets: tuple[int, ...] = ()
     least: int = 0
     held: int | None = None
+    most_buckets: int = 0
+    """Where an estimate chooses the ends of buckets: how many the function may have; else 0."""
 
     @property
     def is_fixed(self) -> bool:
@@ -85,7 +95,8 @@ class NamedExtent:
     @property
     def is_bounded(self) -> bool:
         """Whether device memory holds the value, and a call says what it is at most."""
-        return self.held is not None and bool(self.buckets or self.least)
+        said = self.buckets or self.least or self.most_buckets
+        return self.held is not None and bool(said)
 
     @property
     def own_fault(self) -> str | None:
@@ -115,6 +126,8 @@ class NamedExtent:
             fields["least"] = IntegerAttr(self.least, i64)
         if self.held is not None:
             fields["held"] = IntegerAttr(self.held, i64)
+        if self.most_buckets:
+            fields["most_buckets"] = IntegerAttr(self.most_buckets, i64)
         if self.buckets:
             fields["buckets"] = ArrayAttr([IntegerAttr(each, i64) for each in self.buckets])
         return DictionaryAttr(fields)
@@ -156,6 +169,11 @@ def _named_extent(name: str, entry: Attribute, what: str) -> NamedExtent:
     if found.largest % found.multiple:
         raise VerifyException(
             f"{what} of '{name}': largest {found.largest} is no multiple of {found.multiple}"
+        )
+    if found.buckets and found.most_buckets:
+        raise VerifyException(
+            f"{what} of '{name}': buckets say where ranges end, most_buckets that an estimate "
+            "chooses it; leave one of them out"
         )
     if found.held is not None and found.multiple != 1:
         raise VerifyException(
@@ -230,6 +248,34 @@ def set_named_extents(function: FuncOp, extents: Mapping[str, NamedExtent]) -> N
     function.attributes[EXTENTS] = DictionaryAttr(
         {name: extent.attribute() for name, extent in extents.items()}
     )
+
+
+def bucket_ends(function: FuncOp) -> list[tuple[int, ...]]:
+    """Where the buckets of a function end along the extents that a call says, small ones first.
+
+    Raises ``VerifyException`` where :data:`BUCKETS` is malformed.
+    """
+    extents = called_extents(named_extents(function).values())
+    listed = function.attributes.get(BUCKETS)
+    if listed is None:
+        return list(itertools.product(*(sorted({*e.buckets, e.largest}) for e in extents)))
+    what = f"{BUCKETS} of {op_label(function)}"
+    largest = tuple(extent.largest for extent in extents)
+    ends: list[tuple[int, ...]] = []
+    for entry in cast(ArrayAttr[Attribute], listed) if isinstance(listed, ArrayAttr) else ():
+        numbers = cast(ArrayAttr[Attribute], entry) if isinstance(entry, ArrayAttr) else ()
+        ends.append(tuple(_number(each, f"{what}: an end", 1) for each in numbers))
+        if len(ends[-1]) != len(extents):
+            names = ", ".join(extent.name for extent in extents)
+            raise VerifyException(f"{what}: {entry} is no end for each of {names}")
+        for extent, end in zip(extents, ends[-1], strict=True):
+            if (fault := extent.fault(end)) is not None:
+                raise VerifyException(f"{what}: {entry} cannot be: {fault}")
+    if not ends or ends[-1] != largest:
+        raise VerifyException(
+            f"{what}: the last bucket ends at {list(largest)}, the largest values"
+        )
+    return ends
 
 
 Names = tuple[str, ...]

@@ -16,6 +16,7 @@ from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.known_plans import UsePlansPass
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
+from mugraph.passes.program.choose_buckets import ChooseBucketsPass
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.program.fuse_kernels.refused import Refusal
 from mugraph.passes.program.fuse_kernels.searches import Searches
@@ -96,7 +97,8 @@ def compile_pipeline(
         compilable = FuseCompilablePass(
             arch, plan=plan or Plan(), checked=checked, searches=searches
         )
-        steps = (UnfoldModesPass(), BucketExtentsPass(), compilable, *steps)
+        buckets = ChooseBucketsPass(arch), BucketExtentsPass()
+        steps = (UnfoldModesPass(), *buckets, compilable, *steps)
     if known_plans is None:
         return steps
     start = _first(steps, PlanPass)

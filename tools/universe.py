@@ -26,6 +26,7 @@ PASSES = {
     "convert-linalg-to-kn": "mugraph.passes.program.convert_linalg_to_kn:ConvertLinalgToKnPass",
     "load-operators": "mugraph.texpr.load_operators:LoadOperatorsPass",
     "name-extents": "mugraph.passes.program.name_extents:NameExtentsPass",
+    "choose-buckets": "mugraph.passes.program.choose_buckets:ChooseBucketsPass",
     "bucket-extents": "mugraph.passes.program.bucket_extents:BucketExtentsPass",
     "partition": "mugraph.passes.program.partition:PartitionPass",
     "overlap-collectives": "mugraph.passes.program.overlap:OverlapCollectivesPass",

@@ -46,7 +46,8 @@ class Extent(int):
     """A dimension whose extent is known when the kernel is called.
 
     Its values are the multiples of ``multiple`` up to ``largest``.  A kernel is compiled for the
-    largest value of each of the ranges that end at ``buckets`` and at ``largest``.
+    largest value of each of the ranges that end at ``buckets`` and at ``largest``.  A number there,
+    as in ``buckets=5``, lets an estimate choose where at most so many ranges end.
 
     With ``held``, an input of one int32 or int64, the value stands there when the kernel runs, and
     no call says it.  Tensors have room for the largest value.
@@ -60,17 +61,21 @@ class Extent(int):
         *,
         largest: int,
         multiple: int = 1,
-        buckets: Sequence[int] = (),
+        buckets: Sequence[int] | int = (),
         held: DTensor | None = None,
     ) -> Self:
         """``name`` is that of the C interface's argument, and the same for all tensors."""
         if not name.isidentifier():
             raise BuildError(f"{name!r} cannot name an extent; use letters, digits and '_'")
         require_integers(f"Extent '{name}': largest and multiple", [largest, multiple])
-        require_integers(f"Extent '{name}': buckets", buckets)
-        if min(largest, multiple, *buckets) < 1:
+        most = buckets if isinstance(buckets, int) else 0
+        ends = () if isinstance(buckets, int) else tuple(buckets)
+        require_integers(f"Extent '{name}': buckets", ends)
+        if isinstance(buckets, int) and most < 1:
+            raise BuildError(f"Extent '{name}': an estimate chooses at least 1 bucket, not {most}")
+        if min(largest, multiple, *ends) < 1:
             raise BuildError(f"Extent '{name}': largest, multiple and buckets are at least 1")
-        for value in (largest, *buckets):
+        for value in (largest, *ends):
             if (fault := NamedExtent(name, largest, multiple).fault(value)) is not None:
                 raise BuildError(f"Extent '{name}': largest or a bucket cannot be: {fault}")
         prime = next((number for number, known in STAND_INS.items() if known == name), None)
@@ -82,7 +87,7 @@ class Extent(int):
             raise BuildError(f"Extent: '{name}' is held by {held!r}, which is no input of a graph")
         index = None if holder is None else holder.index
         extent = super().__new__(cls, prime)
-        extent.named = NamedExtent(name, largest, multiple, tuple(buckets), held=index)
+        extent.named = NamedExtent(name, largest, multiple, ends, held=index, most_buckets=most)
         return extent
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, trai
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mugraph.dialects.cute import AnyLayout, Layout
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.interfaces import HasLayoutConstraints, SharesMemory
 from mugraph.dialects.tensor_types import (
@@ -99,6 +100,8 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
         if source_layout.size() == source_layout.cosize() >= end:
             # Without holes, and at least as long: every offset is there.
             return
+        if not self.offset and _goes_no_further(result_layout, source_layout):
+            return
         self.source_indices()
 
     @property
@@ -183,6 +186,28 @@ class ViewOp(IRDLOperation, SharesMemory, HasLayoutConstraints):
             f"{op_label(self)}: the result has an element at offset {offset}, where the operand "
             f"({value_label(self.input)}) has none"
         )
+
+
+def _goes_no_further(one: AnyLayout, other: AnyLayout) -> bool:
+    """Whether a layout has the steps of another one, or some of them, and no more of each.
+
+    Then all of its offsets are of the other, too, which is seen without a list of them: a cache of
+    64 x 8 x 32768 x 128 elements has 2^31.
+    """
+    if not isinstance(one, Layout) or not isinstance(other, Layout):
+        return False  # swizzled
+    steps = {
+        stride: extent
+        for stride, extent in zip(other.flat_stride, other.flat_shape, strict=True)
+        if extent > 1
+    }
+    own = [
+        (stride, extent)
+        for stride, extent in zip(one.flat_stride, one.flat_shape, strict=True)
+        if extent > 1
+    ]
+    is_each_once = len({stride for stride, _ in own}) == len(own)
+    return is_each_once and all(steps.get(stride, 1) >= extent for stride, extent in own)
 
 
 def _offsets(value: SSAValue) -> npt.NDArray[np.int64]:

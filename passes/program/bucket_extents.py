@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +16,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
@@ -28,6 +27,7 @@ from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     BUCKET_OF,
+    BUCKETS,
     ENDS,
     EXTENT,
     EXTENTS,
@@ -35,6 +35,7 @@ from mugraph.dialects.named_extents import (
     NamedExtent,
     Names,
     argument_names,
+    bucket_ends,
     called_extents,
     extents_in,
     held_extents,
@@ -57,35 +58,53 @@ MOST_BUCKETS = 6
 """Static functions of one with named extents, at most."""
 
 
-def ranges_of(extent: NamedExtent) -> list[NamedExtent]:
-    """The buckets of an extent, small ones first."""
-    ends = sorted({*extent.buckets, extent.largest})
-    starts = [extent.multiple, *(end + extent.multiple for end in ends)]
-    return [
-        replace(extent, largest=end, least=start, buckets=())
-        for start, end in zip(starts, ends, strict=False)
-    ]
+def buckets_of_extents(function: FuncOp) -> Iterator[tuple[NamedExtent, ...]]:
+    """What a call says in each bucket of a function with open extents, small ones first.
+
+    A bucket begins behind those before it that hold as much along the other extents.
+    """
+    extents = called_extents(require_names(function).values())
+    try:
+        ends = bucket_ends(function)
+    except VerifyException as error:
+        raise NamedExtentError(str(error)) from error
+    for number, end in enumerate(ends):
+        yield tuple(
+            replace(
+                extent,
+                largest=end[at],
+                least=_held_before(ends[:number], end, at) + extent.multiple,
+                buckets=(),
+                most_buckets=0,
+            )
+            for at, extent in enumerate(extents)
+        )
 
 
-def buckets_of_extents(extents: Sequence[NamedExtent]) -> Iterator[tuple[NamedExtent, ...]]:
-    """The buckets of several extents together, those with small ones first."""
-    yield from itertools.product(*map(ranges_of, extents))
+def _held_before(ends: Sequence[Sequence[int]], end: Sequence[int], at: int) -> int:
+    """Up to which value of an extent buckets hold all that one holds along the others."""
+    held = [0]
+    for other in ends:
+        pairs = enumerate(zip(other, end, strict=True))
+        if all(place == at or one >= own for place, (one, own) in pairs):
+            held.append(other[at])
+    return max(held)
 
 
 def bucket_extents(function: FuncOp) -> list[FuncOp]:
     """The buckets of a function with open extents, small ones first."""
-    extents = called_extents(require_names(function).values())
-    if (count := math.prod(len(ranges_of(extent)) for extent in extents)) > MOST_BUCKETS:
+    buckets = list(buckets_of_extents(function))
+    if len(buckets) > MOST_BUCKETS:
         raise NamedExtentError(
-            f"{op_label(function)} would have {count} buckets, the largest values among them; "
-            f"there may be {MOST_BUCKETS}: write fewer in 'buckets'"
+            f"{op_label(function)} would have {len(buckets)} buckets, the largest values among "
+            f"them; there may be {MOST_BUCKETS}: write fewer in 'buckets'"
         )
     name_extents(function)
-    return [_bucket(function, ranges) for ranges in buckets_of_extents(extents)]
+    return [bucket_at(function, ranges) for ranges in buckets]
 
 
-def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
-    """The static function at the largest values of these ranges."""
+def bucket_at(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
+    """The static function at the largest values of these ranges; ``--name-extents`` ran before."""
     ending = [extent.name for extent in ranges if not extent.is_fixed]
     copy = static_copy(function, {extent.name: extent.largest for extent in ranges}, ending)
     whole = require_names(function)
@@ -113,6 +132,7 @@ def _bucket(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
         set_named_extents(copy, {extent.name: extent for extent in ranges})
     else:
         del copy.attributes[EXTENTS]
+    copy.attributes.pop(BUCKETS, None)
     if any(extent.largest != whole[extent.name].largest for extent in ranges):
         name = function.sym_name.data
         copy.attributes[BUCKET_OF] = StringAttr(name)
@@ -184,9 +204,10 @@ class BucketExtentsPass(ModulePass):
     """Makes a static function for each bucket of a function with named extents.
 
     A bucket is the program at the largest values of its range; ``buckets`` of a name say where
-    ranges end, and the largest value ends the last one.  Each is fused, planned and scheduled for
-    itself; its kernels take the extents that a call has (``--bound-extents``).  Arguments and
-    results are row-major, as all buckets share them.  At most six.
+    ranges end, and the largest value ends the last one; ``--choose-buckets`` writes them.  Each is
+    fused, planned and scheduled for itself; its kernels take the extents that a call has
+    (``--bound-extents``).  Arguments and results are row-major, as all buckets share them.  At most
+    six.
 
     Where device memory holds an extent, tensors have room for its largest value.  Masks keep what
     lies behind the value out of sums and maxima, and kernels read it

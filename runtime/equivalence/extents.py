@@ -24,7 +24,7 @@ from mugraph.dialects.named_extents import (
 from mugraph.dialects.sharding import device_program
 from mugraph.passes.program.bucket_extents import buckets_of_extents
 from mugraph.passes.program.expand_mesh import expand_program, keep_results
-from mugraph.passes.program.named_extents import require_names, static_copy
+from mugraph.passes.program.named_extents import static_copy
 from mugraph.runtime.equivalence.errors import CheckError
 from mugraph.runtime.interpreter.run import find_function
 
@@ -121,7 +121,7 @@ def _listed(names: list[str]) -> str:
 def _ranges(module: ModuleOp, function: FuncOp) -> list[tuple[NamedExtent, ...]]:
     """The values of each bucket."""
     if is_open(function):
-        return list(buckets_of_extents(called_extents(require_names(function).values())))
+        return list(buckets_of_extents(function))
     return [tuple(named_extents(each).values()) for each in buckets_of(module, function)]
 
 

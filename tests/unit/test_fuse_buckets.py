@@ -51,8 +51,29 @@ def test_one_search_finds_what_a_search_for_each_does(monkeypatch: pytest.Monkey
 def test_another_graph_is_searched_for_itself() -> None:
     """At one row a broadcast is none, so that operators differ."""
     large, small = (only(rows) for rows in (64, 1))
-    found = find_kernels(large, TARGET)
+    found, before = find_kernels(large, TARGET), str(small)
     assert found.again(small) is None
+    assert str(small) == before
+
+
+def packed() -> list[FuncOp]:
+    """Two parts of a product, of which few rows make kernels of their own."""
+    rows = mi.Extent("m", largest=4096, buckets=(16,))
+    graph = mi.new_kernel_graph("packed")
+    x = graph.new_input((rows, 1024))
+    y = x @ graph.new_input((1024, 4096), constant=True)
+    graph.mark_output(mi.silu(y[:, :2048]) * y[:, 2048:])
+    module = graph.module()
+    BucketExtentsPass().apply(make_context(), module)
+    functions = (op for op in module.body.block.ops if isinstance(op, FuncOp))
+    return buckets_of(module, next(op for op in functions if not is_smaller_bucket(op)))
+
+
+def test_a_bucket_in_which_other_operators_are_found_is_searched_as_it_was_written() -> None:
+    """Preparing it for the groups of the largest extents would keep its product whole."""
+    alone = [find_kernels(bucket, TARGET) for bucket in packed()]
+    together = find_in_buckets(packed(), TARGET)
+    assert together[0].time <= alone[0].time * 1.001
 
 
 def only(rows: int) -> FuncOp:

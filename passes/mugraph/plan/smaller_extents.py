@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument
+from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.named_extents import NamedExtent, argument_names, named_extents
+from mugraph.dialects.named_extents import NamedExtent, Names, argument_names, named_extents
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.work import Loads
 from mugraph.passes.mugraph.plan.shape import KernelModel
@@ -30,10 +30,10 @@ ALIKE = 1.02
 
 
 class Values(NamedTuple):
-    """The part of the largest length that counts, and of each dimension that a call says."""
+    """The part of the largest length that counts, and of each extent that a call says, by name."""
 
     length: float
-    called: float
+    called: Mapping[str, float]
 
 
 class Candidate(NamedTuple):
@@ -49,55 +49,81 @@ TimeOf = Callable[[KernelModel, Candidate, Shrink], float | None]
 """Nanoseconds of a candidate whose first kernel becomes smaller."""
 
 
-def called_dimensions(space: TileSpace) -> dict[int, NamedExtent]:
-    """The dimensions of a kernel that a call says, as far as its function's arguments have them."""
-    graph = space.graph
-    function = graph.parent_op()
+Called = Mapping[int, NamedExtent]
+"""The dimensions of a kernel whose extent a call says, by their numbers."""
+
+
+def names_of_inputs(space: TileSpace) -> list[Names]:
+    """The names of the dimensions of each tensor that a kernel reads, of arguments alone."""
+    function = space.graph.parent_op()
+    return [
+        argument_names(function, value.index)
+        if isinstance(value, BlockArgument) and isinstance(function, FuncOp)
+        else ()
+        for value in space.graph.inputs
+    ]
+
+
+def called_dimensions(space: TileSpace, names: Sequence[Names] | None = None) -> Called:
+    """The dimensions of a kernel that a call says, by the names of the tensors that it reads.
+
+    Those that are no arguments of the function count where ``names`` are given.
+    """
+    function = space.graph.parent_op()
     if not isinstance(function, FuncOp):
         return {}
+    names = names_of_inputs(space) if names is None else names
     extents, found = named_extents(function), dict[int, NamedExtent]()
-    for op in graph.body.block.ops:
+    for op in space.graph.body.block.ops:
         if not isinstance(op, tb.InputOp) or op.through is not None:
             continue
         assert isinstance(op.dtensor, BlockArgument)  # as graphs are isolated
-        value = graph.inputs[op.dtensor.index]
-        if not isinstance(value, BlockArgument) or value.owner is not function.body.block:
-            continue
-        names = argument_names(function, value.index)
-        for number, name in zip(space.numbers[op.result], names, strict=False):
+        own = names[op.dtensor.index]
+        for number, name in zip(space.numbers[op.result], own, strict=False):
             if name in extents and number is not None:
                 found[number] = extents[name]
     return found
 
 
-def values_of(space: TileSpace) -> Iterator[Values]:
+def values_of(space: TileSpace, called: Called) -> Iterator[Values]:
     """The values that are looked at: of lengths all magnitudes, of a call the ends of its range."""
     largest = min((held.largest for held in space.graph.held_lengths), default=1)
     lengths = [1.0]
     while lengths[-1] * largest > STEP:
         lengths.append(lengths[-1] / STEP)
-    called = [max(e.least, 1) / e.largest for e in called_dimensions(space).values()]
-    for length, part in itertools.product(lengths, sorted({1.0, min(called, default=1.0)})):
+    least = {e.name: max(e.least, 1) / e.largest for e in called.values()}
+    ends = [dict.fromkeys(least, 1.0), *([least] if least else [])]
+    for length, part in itertools.product(lengths, ends):
         yield Values(length, part)
 
 
-def smaller(space: TileSpace, candidate: Candidate, values: Values) -> Shrink:
+def smaller(space: TileSpace, candidate: Candidate, values: Values, called: Called) -> Shrink:
     """What a kernel is at smaller values, of what it is at the largest.
 
-    Blocks that share a loop and have none of its tiles take next to no time.
+    Blocks that share a loop and have none of its tiles take next to no time.  Of a tensor the part
+    is loaded that its own dimensions have: weights have none that a call says.
     """
     partition, split = candidate
     grid = list(partition.grid)
-    for number in called_dimensions(space):
+    for number, extent in called.items():
         for axis in partition.cuts[number].axes:
-            grid[axis] = math.ceil(grid[axis] * values.called)
+            grid[axis] = math.ceil(grid[axis] * values.called[extent.name])
     tiles = max(math.ceil(partition.forloop * values.length), 1)
     busy, iterations = min(split, tiles), math.ceil(tiles / split)
+    loaded = KernelModel.of(space, partition.looped()).loaded
+
+    def part_of(tile: SSAValue) -> float:
+        numbers = {*space.numbers[tile]}
+        parts = (values.called[e.name] for number, e in called.items() if number in numbers)
+        looped = not numbers.isdisjoint(partition.looped())
+        return math.prod(parts) * (values.length if looped else 1.0)
+
+    parts = [part_of(load.tile) for load in loaded]
 
     def shrink(shape: KernelShape) -> KernelShape:
-        part = values.called * values.length
         loads = Loads(
-            load._replace(tensor_bytes=int(load.tensor_bytes * part)) for load in shape.loads
+            load._replace(tensor_bytes=int(load.tensor_bytes * part))
+            for load, part in zip(shape.loads, parts, strict=True)
         )
         return shape._replace(blocks=math.prod(grid) * busy, iterations=iterations, loads=loads)
 
@@ -108,12 +134,12 @@ def least_regret(
     space: TileSpace, candidates: Sequence[Candidate], time_of: TimeOf
 ) -> list[Candidate]:
     """Of plans for all values those that are nearest to the fastest where they are farthest."""
-    worst = dict.fromkeys(candidates, 1.0)
-    for values in values_of(space):
+    worst, called = dict.fromkeys(candidates, 1.0), called_dimensions(space)
+    for values in values_of(space, called):
         times: dict[Candidate, float] = {}
         for candidate in candidates:
             model = KernelModel.of(space, candidate.partition.looped())
-            time = time_of(model, candidate, smaller(space, candidate, values))
+            time = time_of(model, candidate, smaller(space, candidate, values, called))
             times[candidate] = math.inf if time is None else time
         least = min(times.values())
         worst = {c: max(worst[c], time / least) for c, time in times.items()}

@@ -54,7 +54,12 @@ from mugraph.passes.mugraph.plan.shape import (
     TiledKernel,
     shape_under,
 )
-from mugraph.passes.mugraph.plan.smaller_extents import Candidate, Shrink, least_regret
+from mugraph.passes.mugraph.plan.smaller_extents import (
+    Candidate,
+    Shrink,
+    TimeOf,
+    least_regret,
+)
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -391,18 +396,24 @@ def _waits_for_memory(space: TileSpace, choice: TileChoice, target: Target) -> b
     return moved > max(shape.product_ns(target), choice.time / 2)
 
 
-def _at_all_lengths(
-    space: TileSpace, choices: Sequence[TileChoice], target: Target
-) -> list[TileChoice]:
-    """Of partitions that are about as fast at the largest lengths those for all of them."""
+def time_of_smaller(target: Target) -> TimeOf:
+    """Nanoseconds of a partition at smaller extents, with what adds up a divided loop."""
 
-    def time_of(model: KernelModel, candidate: Candidate, shrink: Shrink) -> float | None:
+    def time(model: KernelModel, candidate: Candidate, shrink: Shrink) -> float | None:
         division = Division(model.under(candidate.partition), candidate.split)
         threads = math.prod(candidate.partition.block)
         return division.time(shrink(division.shape(threads)), target)
 
+    return time
+
+
+def _at_all_lengths(
+    space: TileSpace, choices: Sequence[TileChoice], target: Target
+) -> list[TileChoice]:
+    """Of partitions that are about as fast at the largest lengths those for all of them."""
     own = {Candidate(choice.partition, choice.split): choice for choice in choices}
-    return [own[candidate] for candidate in least_regret(space, list(own), time_of)]
+    best = least_regret(space, list(own), time_of_smaller(target))
+    return [own[candidate] for candidate in best]
 
 
 def least_times(space: TileSpace, target: Target, written: Plan, count: int) -> list[TileChoice]:

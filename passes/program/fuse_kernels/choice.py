@@ -104,14 +104,19 @@ class Found:
     def again(self, function: FuncOp) -> Found | None:
         """The same groups of operators of the program at other extents, or larger ones.
 
-        ``None`` where that is another graph, or where one of them is no kernel.
+        ``None`` where that is another graph, or where one of them is no kernel; the function stays
+        as it is then.
         """
-        prepare_program(function)
-        fusion = Fusion(function, self.fusion.target, self.fusion.certificates)
-        if _graph(fusion) != _graph(self.fusion):
+        prepared = function.clone()
+        prepare_program(prepared)
+        found = Found(Fusion(prepared, self.fusion.target, self.fusion.certificates), self.groups)
+        if not self.is_like(found) or found.time == math.inf:
             return None
-        found = Found(fusion, self.groups)
-        return found.joined() if found.time < math.inf else None
+        return _moved(found.joined(), function)
+
+    def is_like(self, other: Found) -> bool:
+        """Whether operators of another program have the numbers that they have in this one."""
+        return _graph(self.fusion) == _graph(other.fusion)
 
     def joined(self) -> Found:
         """The same, with two kernels as one as long as that takes less time."""

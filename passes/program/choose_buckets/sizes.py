@@ -1,0 +1,43 @@
+"""The sizes at which a program is planned to find where its buckets should end."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from mugraph.dialects.named_extents import NamedExtent
+
+MOST_SIZES = 64
+"""Sizes of one function: each is planned, in 0.1 s to 1 s."""
+LEAST = 8
+"""Rows of the smallest tile of an instruction: below only one is looked at."""
+STEPS = (4, 2, 1)
+"""Values in each power of two, evenly; then in one of two, of four, ..."""
+
+
+def sizes_of(extents: Sequence[NamedExtent]) -> list[tuple[int, ...]]:
+    """Values of some extents together, of all magnitudes; the largest last.
+
+    Extents with most values get fewer of them, as long as there are too many together.
+    """
+    levels = [0] * len(extents)
+    values = [values_at(extent, 0) for extent in extents]
+    while math.prod(map(len, values)) > MOST_SIZES:
+        longest = max(range(len(extents)), key=lambda at: len(values[at]))
+        levels[longest] += 1
+        values[longest] = values_at(extents[longest], levels[longest])
+    return list(itertools.product(*values))
+
+
+def values_at(extent: NamedExtent, level: int) -> list[int]:
+    """Values of an extent, in order; higher levels have fewer."""
+    steps = STEPS[min(level, len(STEPS) - 1)]
+    apart = 2 ** max(level - len(STEPS) + 1, 0)
+    powers = itertools.takewhile(
+        lambda power: power < extent.largest, (LEAST * 2 ** (apart * n) for n in itertools.count())
+    )
+    spread = (power + power * step // steps for power in powers for step in range(steps))
+    whole = {math.ceil(value / extent.multiple) * extent.multiple for value in spread}
+    least = extent.multiple if extent.held is None else LEAST
+    return sorted({value for value in (least, *whole) if value < extent.largest} | {extent.largest})

@@ -6,9 +6,11 @@ neighbouring columns and rows are written in whole sectors.  Nothing goes throug
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.ir import SSAValue
 
 from mugraph.dialects.cute.atoms import mma_atom
@@ -50,8 +52,8 @@ def quad_store_problem(fragment: TileType, tile: SSAValue) -> str | None:
     if element_bytes_of(tile.type) != 2:
         return "vectors of 16 bytes are eight elements of 16 bits"
     step = mma.thr_layout[1] * atom.shape_mnk[1]
-    if columns % step or columns // mma.thr_layout[1] % (QUAD * BLOCK):
-        return f"each warp must have whole groups of {QUAD * BLOCK} columns of the {columns}"
+    if columns % step or columns // mma.thr_layout[1] < QUAD * BLOCK:
+        return f"each warp must have {QUAD * BLOCK} of the {columns} columns, or more"
     plain = base_layout(matrix_layout(resolved_layout_of(tile), shape_of(tile.type)))
     down, along = plain[0], plain[1]
     if along.flat_stride[0] != 1 or len(along.flat_shape) != 1:
@@ -64,22 +66,36 @@ def quad_store_problem(fragment: TileType, tile: SSAValue) -> str | None:
 def held_before(fragment: ThreadValues) -> tuple[IntArray, IntArray]:
     """Which value of which thread is written as each element: ``[vectors, 8, threads]``, twice.
 
-    By tiles of m, halves of a tile, groups of four blocks, as ``QuadStore`` goes.
+    By tiles of m, halves of a tile, groups of four blocks, as ``QuadStore`` goes.  What lanes that
+    have no block of the last group are said to write stands for nothing (:func:`_has_block`).
     """
-    rows = fragment.sliced(len(fragment.shape) - 1).values
-    blocks = fragment.values // rows // 2
+    rows, blocks = _rows_and_blocks(fragment)
     thread = np.arange(fragment.threads, dtype=np.int64)
     place = thread % QUAD
     element = np.arange(BLOCK, dtype=np.int64)[:, None]
     values: list[IntArray] = []
     for tile in range(rows // 2):
         for half in range(2):
-            for group in range(blocks // QUAD):
-                block = tile * blocks + group * QUAD + place
+            for group in range(math.ceil(blocks / QUAD)):
+                block = tile * blocks + np.minimum(group * QUAD + place, blocks - 1)
                 values.append(block * QUAD + 2 * half + element % 2)
     value = np.stack(values)
     lane = np.broadcast_to(thread - place + element // 2, value.shape)
     return value, lane
+
+
+def _rows_and_blocks(fragment: ThreadValues) -> tuple[int, int]:
+    """How many rows each thread has, and how many blocks of columns of each."""
+    rows = fragment.sliced(len(fragment.shape) - 1).values
+    return rows, fragment.values // rows // 2
+
+
+def _has_block(fragment: ThreadValues) -> npt.NDArray[np.bool_]:
+    """Which lanes write each vector: ``[vectors, threads]``."""
+    rows, blocks = _rows_and_blocks(fragment)
+    place = np.arange(fragment.threads) % QUAD
+    groups = np.arange(math.ceil(blocks / QUAD))[:, None]
+    return np.tile(groups * QUAD + place < blocks, (rows, 1))
 
 
 @lru_cache(128)
@@ -91,5 +107,6 @@ def quad_store_stream(fragment: ThreadValues, matrix: AnyLayout, *, block: int) 
     plain = base_layout(matrix)
     rows = fragment.shape[-2]
     at = linear_offsets(plain[0], np.minimum(at_row, rows - 1))
-    offsets = np.where(at_row < rows, at + linear_offsets(plain[1], at_column), IDLE)
+    exists = (at_row < rows) & _has_block(fragment)
+    offsets = np.where(exists, at + linear_offsets(plain[1], at_column), IDLE)
     return Stream(BLOCK, for_block(offsets, block))

@@ -45,6 +45,9 @@ class KernelShape(NamedTuple):
     stored_again: int = 0
     """Bytes of copies of these tiles that are stored for other devices."""
 
+    ragged_columns: bool = False
+    """Whether the last block along the columns of a result has fewer."""
+
     @property
     def result_bytes(self) -> int:
         """The bytes of the tiles that a block stores: each leaves through one buffer."""

@@ -94,6 +94,10 @@ several blocks load, and of what comes from device memory.  10 x 8192 x 3584 too
 where two blocks load all weights and 16.4 where one does, 128 x 3072 x 8192 25.8 and 22.3."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
+RAGGED_COLUMNS_NS = 1500.0
+"""What results of warp groups take to leave through shared memory, as they must where the last
+block along their columns has fewer: 512 x 1600 x 1600 took 12.3 us on an H100 in tiles of 64 x 104
+and 7.8 in tiles of 128 x 64 (``benchmarks/results/shapes_candidates_h200.md``)."""
 PARTS_OF_LINES = 0.04
 """What device memory takes longer for lines of which iterations load a part each.
 
@@ -451,4 +455,6 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     drain = (iteration + after) / clock
     fill = fill_ns(shape, target, bulk=bulk)
     waited = starts * (target.memory_latency_ns + drain) + between
+    if groups is not None and shape.ragged_columns and not groups.goes_on:
+        waited += RAGGED_COLUMNS_NS
     return LAUNCH_NS + fill + waited + bound

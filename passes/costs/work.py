@@ -9,7 +9,7 @@ import math
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from mugraph.dialects.cute.atoms import mma_atom
+from mugraph.dialects.cute.atoms import mma_atom, tensor_core_atom
 from mugraph.dialects.programming_model import (
     GROUP_ROWS,
     GROUP_THREADS,
@@ -282,6 +282,15 @@ class Product(NamedTuple):
         """Multiply-adds in whole instructions."""
         return self.instructions * math.prod(INSTRUCTION.shape_mnk)
 
+    @property
+    def steps_of_warps(self) -> float:
+        """Instructions of single warps that add to the same sum, one after another.
+
+        Those for numbers of 8 bits are of twice the depth.
+        """
+        atom = tensor_core_atom(self.element, self.element, (self.element,))
+        return self.chain * min(INSTRUCTION.shape_mnk[2] / atom.shape_mnk[2], 1.0)
+
     def parts(self, warps: int) -> int:
         """Into how many parts along its depth so many single warps divide it."""
         shared = self.instructions // max(self.chain * self.row_tiles, 1)
@@ -453,5 +462,5 @@ class PhaseWork(NamedTuple):
         schedulers = min(warps, target.schedulers_per_multiprocessor)
         each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
         # Warps share the sums first, and then what is added to each.
-        one_after_another = product.chain / product.parts(warps) * target.mma_latency
+        one_after_another = product.steps_of_warps / product.parts(warps) * target.mma_latency
         return product.instructions * each / schedulers, one_after_another

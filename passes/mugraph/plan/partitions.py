@@ -251,6 +251,13 @@ def _is_sliced(space: TileSpace) -> bool:
     return set(space.products) == {product for op in sums for product in summed_products(op)}
 
 
+def _multiplies_bytes(space: TileSpace) -> bool:
+    """Whether numbers of 8 bits are multiplied as they are stored, and nothing is passed on."""
+    factors = [value for op in space.products for value in op.operands]
+    bytes_alone = all(element_bytes_of(value.type) == 1 for value in factors)
+    return bool(factors) and bytes_alone and not passes_products_on(space)
+
+
 def suits_products(extent: int, tile: int) -> bool:
     """Whether a product's rows or columns should be cut into equal tiles of so many.
 
@@ -419,9 +426,11 @@ def _loops(
         chosen = with_a_loop()
         if chosen is None:
             return
-        # The present grid alone gets a loop where the graph has none, but for groups of weights.
+        # The present grid alone gets a loop where the graph has none, but for groups of weights and
+        # products of 8 bits: 1 x 4096 x 14336 is faster in one kernel than in four parts.
         of_groups = any(numbers_matrices(space, number) for number in chosen.looped())
-        if partition != partition_of(space) and not (of_groups or everywhere):
+        apart = of_groups or everywhere or _multiplies_bytes(space)
+        if partition != partition_of(space) and not apart:
             return
         cuts = tuple(
             cut._replace(looped=new.looped)

@@ -247,6 +247,7 @@ class TiledKernel:
             self.held,
             self.masks_ends,
             sum(compress(stored, again)),
+            self._is_ragged(model.space.numbers[tile.tile][-1] for tile in model.stored),
         )
 
     @cached_property
@@ -254,8 +255,13 @@ class TiledKernel:
         """Whether what the loop cuts ends in ragged tiles, which no mask of places leaves out."""
         if self.model.masks:
             return False
+        return self._is_ragged(self.partition.looped())
+
+    def _is_ragged(self, numbers: Iterable[int | None]) -> bool:
+        """Whether the last tile along one of some dimensions has fewer elements than others."""
         dimensions, partition = self.model.space.dimensions, self.partition
-        splits = [partition.split(each, dimensions[each].extent) for each in partition.looped()]
+        known = [number for number in numbers if number is not None]
+        splits = [partition.split(number, dimensions[number].extent) for number in known]
         return any(split.bound() is not None for split in splits)
 
     @cached_property

@@ -11,7 +11,10 @@ from schedules import passes_as_written
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import Rewriter
 
+import mugraph.build as mi
 from mugraph.dialects import sched
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import compile_pipeline
 from mugraph.reading import make_context, read_module
 from mugraph.runtime.interpreter import run_function
 
@@ -46,6 +49,25 @@ def test_a_product_by_warp_groups_is_right(level: str) -> None:
     ]
     Rewriter.replace_op(wait, (), wait.operands)
     assert error() > 0.1  # what nobody waited for is missing
+
+
+@pytest.mark.parametrize("columns", [40, 56, 64, 80, 104])
+def test_quads_store_any_number_of_columns_that_an_instruction_has(columns: int) -> None:
+    """Of the last group of four blocks of 8 columns the lanes that have none write nothing."""
+    graph = mi.new_kernel_graph("product")
+    a, b = graph.new_input((128, 64)), graph.new_input((2 * columns, 64))
+    graph.mark_output(a @ mi.transpose(b))
+    plan = Plan(tile=(64, columns), forloop=1, block=(128, 1, 1), loads="tma")
+    context, module = make_context(), graph.module()
+    for step in compile_pipeline("sm_90a", fuse=True, plan=plan):
+        step.apply(context, module)
+    (store,) = [op for op in module.walk() if isinstance(op, sched.StoreOp)]
+    assert store.by_quads
+    random = np.random.default_rng(0)
+    inputs = [random.standard_normal(shape).astype(np.float16) for shape in (a.shape, b.shape)]
+    (result,) = run_function(module, None, inputs, level="address")
+    expected = inputs[0].astype(np.float64) @ inputs[1].astype(np.float64).T
+    assert np.linalg.norm(result - expected) < 1e-3 * np.linalg.norm(expected)
 
 
 @pytest.fixture(scope="module")

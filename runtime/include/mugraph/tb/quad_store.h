@@ -1,7 +1,8 @@
 // Writes an MmaFragment to memory in vectors of 16 bytes: the four lanes that hold a row exchange what they hold.
 //
 // Of eight neighbouring columns a lane holds two. Four such blocks are transposed among the lanes of a quad by four
-// shuffles, after which each lane has one block whole: rows of device memory are written in whole sectors.
+// shuffles, after which each lane has one block whole: rows of device memory are written in whole sectors. Of a last
+// group of fewer blocks the first lanes have one each.
 #pragma once
 
 #include "mma_fragment.h"
@@ -23,7 +24,7 @@ struct QuadStore {
   static_assert(Atom::kN % 8 == 0, "the instruction's lanes must hold pairs of columns of an 8-column block");
   static constexpr int kBlocksOfTile = Atom::kN / 8;
   static constexpr int kBlocks = Fragment::kTilesN * kBlocksOfTile;
-  static_assert(kBlocks % 4 == 0, "a thread must hold values of a multiple of four 8-column blocks");
+  static constexpr int kGroups = (kBlocks + 3) / 4;
   static constexpr int kHalves = 2;  // a lane has values of rows r and r + 8
 
   template <class Epilogue, class D, class V>
@@ -38,17 +39,19 @@ struct QuadStore {
         const int row = Fragment::row_of(thread, i, 2 * half);
         const bool exists = (i + 1) * Fragment::kRowsOfStep <= kRows || row < kRows;
 #pragma unroll
-        for (int group = 0; group < kBlocks / 4; ++group) {
+        for (int group = 0; group < kGroups; ++group) {
           uint32_t words[4];
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
+            words[e] = 0;
+            if (group * 4 + e >= kBlocks) continue;
             V const* values = &acc[value_of(i, group * 4 + e, half)];
             words[e] = bits_of(from_float<D>(Epilogue::apply(static_cast<float>(values[0])))) |
                        bits_of(from_float<D>(Epilogue::apply(static_cast<float>(values[1])))) << 16;
           }
           transpose(words, place);
-          if (exists) {
-            const int block = group * 4 + place;
+          const int block = group * 4 + place;
+          if (exists && block < kBlocks) {
             const int column = Fragment::column_of(thread - place, block / kBlocksOfTile, block % kBlocksOfTile * 4);
             D* const target = dst + Parts::swizzle(Parts::kOffset + Rows::at(row) + Columns::at(column));
             *reinterpret_cast<uint4*>(target) = make_uint4(words[0], words[1], words[2], words[3]);

@@ -8,6 +8,14 @@
 namespace mugraph {
 namespace tb {
 
+// A counter that the compiler must not see through. Where a loop is no longer than a ring, addresses of stages would be
+// counted from the start of shared memory in its place; ptxas of CUDA 13.0 then takes the moving one for the start itself.
+__device__ __forceinline__ void keep_counter(int& counter) {
+#if defined(__CUDA_ARCH__)
+  asm("" : "+r"(counter));
+#endif
+}
+
 // The place of iteration k in a ring of kStages stages: stage k % kStages, which k / kStages iterations used before.
 //
 // A loop counts it: what follows is found by a comparison, where a division would keep who waits for the stage waiting
@@ -34,6 +42,7 @@ class Stage {
         stage -= kStages;
         uses ^= 1;
       }
+      keep_counter(stage);
     }
     return *this;
   }
@@ -64,6 +73,7 @@ class Stage<kStages, true> {
 
   __device__ __forceinline__ Stage& operator+=(int by) {
     iteration += by;
+    keep_counter(iteration);
     return *this;
   }
   __device__ __forceinline__ Stage& operator++() { return *this += 1; }

@@ -12,12 +12,10 @@ from mugraph.codegen.cuda.grid import grid_extents, total_blocks
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import (
     KernelPrinter,
-    declare_stages,
     offset_by,
     print_operation,
     scope_of,
 )
-from mugraph.codegen.cuda.printer import Iteration
 from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.element_types import DESCRIPTIONS
@@ -222,15 +220,14 @@ def _print_persistent(
         printer.print(step)
     writer.line()
     writer.line(f"// persistent {kernel.persistent_blocks}")
-    index, iterations = role.ping_pong_index, loop_iterations(kernel)
-    stages = declare_stages(phases, printer, (index or 0) * iterations)
     writer.line("#pragma unroll 1")
     numbers = [printer.number(argument) for argument in kernel.body.block.args]
     extents = grid_extents(kernel, numbers, kernel.cuts)
-    writer.open(_loop_over_blocks(role, kernel, total_blocks(extents), stages))
+    writer.open(_loop_over_blocks(role, kernel, total_blocks(extents)))
     columns, rows, _ = extents
     writer.line(f"uint3 const blockIdx = tb::{block_at(kernel)}(place, {columns}, {rows});")
-    inner = replace(printer, counts_on=True, round=None if index is None else "round")
+    ping_pong = role.ping_pong_index is not None
+    inner = replace(printer, before="before", round="round" if ping_pong else None)
     for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.LocalTileOp)):
         if any(sched.enclosing_role(use.operation) is role for use in tile.result.uses):
             inner.print(tile)
@@ -249,46 +246,41 @@ def block_at(kernel: sched.KernelOp) -> str:
     return f"{function}<{kernel.raster_rows}>"
 
 
-def _loop_over_blocks(
-    role: sched.RoleOp, kernel: sched.KernelOp, total: str, stages: Sequence[str]
-) -> str:
-    """The loop over the block's work tiles that a role runs for: all, or its share in ping-pong.
-
-    ``stages`` count the iterations of all of them; the role's loop those of its own.
-    """
+def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp, total: str) -> str:
+    """The loop over the block's work tiles that a role runs for: all, or its share in ping-pong."""
     index, roles = role.ping_pong_index, len(sched.ping_pong_roles(kernel)) or 1
     launched, iterations = kernel.persistent_blocks or 1, loop_iterations(kernel)
-    first, step = "blockIdx.x", 1
+    first, before, step = "blockIdx.x", 0, 1
     rounds, next_round = "", ""
     if index is not None:
-        step = roles
+        step, before = roles, index * iterations
         first += f" + {index * launched}" if index else ""
         rounds, next_round = ", round = 0", ", ++round"
-    own = any(isinstance(phase, sched.ForloopOp) for phase in role.phases)
-    if others := (step - own) * iterations:
-        next_round += "".join(f", {stage} += {others}" for stage in stages)
     return (
-        f"for (int place = {first}{rounds}; place < {total}; place += {step * launched}"
-        f"{next_round}) {{"
+        f"for (int place = {first}, before = {before}{rounds}; "
+        f"place < {total}; "
+        f"place += {step * launched}, before += {step * iterations}{next_round}) {{"
     )
 
 
-def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> Iteration:
-    """The iteration that an operator means."""
-    if op.fixed_iteration is None:
-        return printer.iteration + op.ahead_of
-    if printer.span is None or not counts_from_end(op):
-        return Iteration(op.fixed_iteration)
-    behind = most_iterations(printer.kernel) - op.fixed_iteration
-    return Iteration(-behind, f"{printer.span}.count")
+def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> str:
+    """The iteration that an operator means, as an expression."""
+    if op.fixed_iteration is not None:
+        if printer.span is None or not counts_from_end(op):
+            return str(op.fixed_iteration)
+        return f"{printer.span}.count - {most_iterations(printer.kernel) - op.fixed_iteration}"
+    iteration = printer.iteration or "0"
+    if op.ahead_of < 0:
+        return f"{iteration} - {-op.ahead_of}"
+    return f"{iteration} + {op.ahead_of}" if op.ahead_of else iteration
 
 
 def _print_step(op: sched.ChannelStepOp, printer: KernelPrinter, rest: str = "") -> None:
     method = op.name.removeprefix("sched.")
     iteration = iteration_of(op, printer)
     guard = scope_of(op, iteration, op.ahead_of, printer).removesuffix("{")
-    stage = printer.stage(iteration, channel_of(op, op.channel).stage_count)
-    call = f"{printer.names.of(op.channel)}.{method}({stage}{rest});  // {op.name}"
+    counted = printer.counted(iteration)
+    call = f"{printer.names.of(op.channel)}.{method}({counted}{rest});  // {op.name}"
     printer.writer.line(f"{guard}{call}")
 
 
@@ -402,8 +394,7 @@ def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
         if channel is None:
             call = f"bulk_store({tensor_map}, {place}"
         else:
-            stage = printer.stage(iteration, channel.stage_count)
-            barrier = f"{printer.names.of(channel.result)}.full({stage})"
+            barrier = f"{printer.names.of(channel.result)}.full({printer.counted(iteration)})"
             load = "bulk_load" if op.multicast is None else f"bulk_multicast<{blocks}>"
             call = f"{load}({place}, {tensor_map}, {barrier}"
         mine = f"if (mugraph::cluster_rank() == {number % blocks}) " if op.multicast else ""

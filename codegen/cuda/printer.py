@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import singledispatch
 
 from xdsl.ir import Operation, SSAValue
@@ -32,22 +32,6 @@ from mugraph.dialects.tensor_types import (
 MAX_INT = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class Iteration:
-    """An iteration of the loop: so many behind ``start``, a variable or expression, or behind 0."""
-
-    ahead: int = 0
-    start: str = ""
-
-    def __str__(self) -> str:
-        """As C++ has it."""
-        return plus(self.start, self.ahead) if self.start else str(self.ahead)
-
-    def __add__(self, ahead: int) -> Iteration:
-        """The iteration that is so many later."""
-        return replace(self, ahead=self.ahead + ahead)
-
-
 @dataclass
 class KernelPrinter:
     """What printing an operator needs: where to write, names, and which iteration it runs in."""
@@ -55,15 +39,11 @@ class KernelPrinter:
     writer: Writer
     names: Names
     kernel: sched.KernelOp
-    iteration: Iteration = Iteration()
+    iteration: str | None = None
     role: sched.RoleOp | None = None
     maps: Mapping[object, str] = field(default_factory=dict[object, str])
-    counted_stages: dict[int, str] = field(default_factory=dict[int, str])
-    """The variable that counts, along iterations, their places in rings of so many stages."""
-    counted_past: int = 0
-    """How many iterations it is past: the one that the loop has, or the first one."""
-    counts_on: bool = False
-    """Whether it counts on from each block of the grid to the next one of a persistent block."""
+    before: str | None = None
+    """The iterations of the blocks of the grid that this block took before, as an expression."""
     span: str | None = None
     """The iterations that the block runs, where they depend on it, as an expression."""
     lengths: list[str] = field(default_factory=list[str])
@@ -113,14 +93,15 @@ class KernelPrinter:
         operands = ", ".join(self.names.of(operand) for operand in op.operands)
         return f"// {op.name} {operands}".rstrip()
 
-    def pointer(self, value: SSAValue, iteration: Iteration | None = None) -> str:
+    def pointer(self, value: SSAValue, iteration: str | None = None) -> str:
         """Where a buffer, the stage of a buffer or the tile of a tensor starts."""
-        iteration = iteration or self.iteration
+        iteration = iteration if iteration is not None else self.iteration
         name = self.names.of(value)
         owner = value.owner
         if isinstance(owner, sched.AllocOp) and owner.stage_count > 1:
             elements = owner.stage_bytes() // element_bytes_of(value.type)
-            return offset_by(name, self.stage_index(iteration, owner.stage_count), elements)
+            stage = stage_of(self.counted(iteration or "0", owner.stage_count), owner.stage_count)
+            return offset_by(name, stage, elements)
         if not isinstance(owner, sched.LocalTileOp):
             return name
         if owner.windows is not None:
@@ -139,15 +120,15 @@ class KernelPrinter:
         stride = strides_of(resolved_layout_of(owner.source))[0]
         return f"{start} + {self.row_of(owner, iteration)} * {stride}"
 
-    def start_in_rows(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
+    def start_in_rows(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
         """Where a tile of a tensor starts; in the first row where numbers name them."""
         name, stride = self.names.of(tile.result), tile.iteration_stride()
         if not stride:
             return name
-        index = wide_index(self.tile_of(iteration or self.iteration), tile.source)
+        index = wide_index(self.tile_of(iteration or self.iteration or "0"), tile.source)
         return offset_by(name, index, stride)
 
-    def numbers_of(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
+    def numbers_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
         """Where the numbers of a tile's rows start."""
         assert tile.through is not None  # asked by callers
         start = self.names.of(tile.through)
@@ -155,11 +136,11 @@ class KernelPrinter:
             if stride:
                 start = offset_by(start, wide_index(f"blockIdx.{axis}", tile.through), stride)
         if stride := tile.number_iteration_stride():
-            index = self.tile_of(iteration or self.iteration)
+            index = self.tile_of(iteration or self.iteration or "0")
             start = offset_by(start, wide_index(index, tile.through), stride)
         return start
 
-    def row_of(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
+    def row_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
         """Which one row of the tensor a tile has."""
         rows = shape_of(tile.source.type)[0]
         return f"tb::row_of<{rows}>(*({self.numbers_of(tile, iteration)}))"
@@ -195,7 +176,7 @@ class KernelPrinter:
             f"{', '.join(seen)}>"
         )
 
-    def starts_of(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
+    def starts_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
         """The coordinates at which a tile begins in its windows."""
         slicing = tile.slicing()
         starts: list[str] = []
@@ -205,30 +186,27 @@ class KernelPrinter:
                 if factor:
                     start = offset_by(start, f"static_cast<int>(blockIdx.{axis})", factor)
             if tile.loop_dim == dim:
-                index = self.tile_of(iteration or self.iteration)
+                index = self.tile_of(iteration or self.iteration or "0")
                 start = offset_by(start, index, slicing.iteration_step())
             starts.append(start)
         return f"tb::Starts<{len(starts)}>{{{{{', '.join(starts)}}}}}"
 
-    def stage(self, iteration: Iteration, stages: int) -> str:
-        """The place of an iteration in a ring of so many stages: a ``tb::Stage``, or its number."""
-        if not iteration.start and not self.counts_on:
-            return str(iteration)
-        return plus(self.counted_stages[stages], iteration.ahead - self.counted_past)
+    def counted(self, iteration: str, stages: int | None = None) -> str:
+        """An iteration as channels count them, from the block's first one on.
 
-    def stage_index(self, iteration: Iteration, stages: int) -> str:
-        """Which copy of a buffer of so many stages an iteration uses."""
-        starts_over = not self.counts_on or loop_iterations(self.kernel) % stages == 0
-        if not iteration.start and starts_over:
-            return str(iteration.ahead % stages)
-        return f"{_grouped(self.stage(iteration, stages))}.index()"
+        Or one that has the same place in a ring of ``stages``.
+        """
+        if self.before is None:
+            return iteration
+        if stages is not None and loop_iterations(self.kernel) % stages == 0:
+            return iteration
+        return self.before if iteration == "0" else f"{self.before} + {iteration}"
 
-    def tile_of(self, iteration: Iteration) -> str:
+    def tile_of(self, iteration: str) -> str:
         """Which of the tiles along the loop an iteration has."""
         if self.span is None:
-            return str(iteration)
-        first = f"{self.span}.first"
-        return first if iteration == Iteration() else f"{first} + {iteration}"
+            return iteration
+        return f"{self.span}.first" if iteration == "0" else f"{self.span}.first + {iteration}"
 
     def trip_count(self, loop: sched.ForloopOp) -> str:
         """How often a loop runs."""
@@ -242,9 +220,11 @@ class KernelPrinter:
         return iteration_layout(resolved_layout_of(value), shape_of(value.type), domain, order)
 
 
-def plus(start: str, ahead: int) -> str:
-    """``start`` and so many more, or fewer."""
-    return f"{start} {'-' if ahead < 0 else '+'} {abs(ahead)}" if ahead else start
+def stage_of(iteration: str, stages: int) -> str:
+    """Which copy of a buffer an iteration uses."""
+    if iteration.isdigit():
+        return str(int(iteration) % stages)
+    return f"{_grouped(iteration)} % {stages}"
 
 
 def wide_index(index: str, tensor: SSAValue) -> str:
@@ -263,7 +243,7 @@ def offset_by(pointer: str, index: str, stride: int) -> str:
 
 def _grouped(expression: str) -> str:
     is_sum = " + " in expression or " - " in expression
-    is_sum = is_sum and not expression.startswith("static_cast") and not expression.endswith(")")
+    is_sum = is_sum and not expression.startswith("static_cast")
     return f"({expression})" if is_sum else expression
 
 

@@ -24,10 +24,8 @@
 // CHECK-NEXT: sched.map identity
 // CHECK-NEXT: sched.yield
 
-// Stages are counted on where each of them begins to read.
-// CUDA: for (int it = 0; it < 64; it += 4, ++stage) {
-// CUDA-COUNT-3: ++stage;
-// CUDA: ring.consume(stage);
+// CUDA: for (int it = 0; it < 64; it += 4) {
+// CUDA: ring.consume(it + 3);
 
 // With three stages too few tiles would be on their way beside the two products.
 // SHORT: sched.forloop 64 carrying

@@ -15,7 +15,11 @@ from mugraph.dialects.named_extents import (
     named_extents,
 )
 from mugraph.passes.program.bucket_extents import BucketExtentsPass, buckets_of_extents
-from mugraph.passes.program.choose_buckets import ChooseBucketsPass, write_ends
+from mugraph.passes.program.choose_buckets import (
+    ChooseBucketsPass,
+    most_buckets,
+    write_ends,
+)
 from mugraph.passes.program.choose_buckets.choice import SizeTimes, Values, choose_ends, holds
 from mugraph.passes.program.choose_buckets.sizes import MOST_SIZES, sizes_of
 from mugraph.passes.program.choose_buckets.times import time_sizes
@@ -83,6 +87,8 @@ def test_sizes_are_of_all_magnitudes_and_not_too_many_together() -> None:
     assert {rows for rows, _ in found} >= {1, 8, 16, 32, 64}
     (by_sixes,) = {size % 6 for (size,) in sizes_of([NamedExtent("m", 600, multiple=6)])}
     assert by_sixes == 0
+    many = sizes_of([NamedExtent(name, 64) for name in "abcd"])
+    assert len(many) <= MOST_SIZES and many[-1] == (64, 64, 64, 64)
 
 
 def decode(rows: object = 6, keys: object = 6) -> FuncOp:
@@ -119,6 +125,7 @@ def test_a_bound_is_said_whether_an_end_is_chosen_or_not() -> None:
     write_ends(function, [(12, 4096), (64, 4096)])
     called = called_extents(named_extents(function).values())
     assert [extent.name for extent in called] == ["b", "n"]
+    assert most_buckets(function) == 0  # what is chosen stays when the pass runs again
 
 
 @pytest.mark.parametrize(

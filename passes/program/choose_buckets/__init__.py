@@ -31,6 +31,8 @@ def most_buckets(function: FuncOp) -> int:
     Raises :class:`NamedExtentError` for more than a function may have, and where the ends of one
     extent are written and those of another are not.
     """
+    if BUCKETS in function.attributes:
+        return 0  # chosen or written for all extents together
     called = called_extents(require_names(function).values())
     most = max((extent.most_buckets for extent in called), default=0)
     written = [extent.name for extent in called if extent.buckets]

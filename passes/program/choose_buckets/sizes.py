@@ -26,7 +26,11 @@ def sizes_of(extents: Sequence[NamedExtent]) -> list[tuple[int, ...]]:
     while math.prod(map(len, values)) > MOST_SIZES:
         longest = max(range(len(extents)), key=lambda at: len(values[at]))
         levels[longest] += 1
-        values[longest] = values_at(extents[longest], levels[longest])
+        thinner = values_at(extents[longest], levels[longest])
+        if levels[longest] >= len(STEPS) and len(thinner) == len(values[longest]):
+            # So many extents that not even the ends of each can all be planned together.
+            thinner = [extents[longest].largest]
+        values[longest] = thinner
     return list(itertools.product(*values))
 
 

@@ -18,13 +18,7 @@ from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, parse_text
 
 MLP = """
-func.func @f(%in: !x, %wg: !w ATTRIBUTES, %wu: !w ATTRIBUTES, %wd: !d ATTRIBUTES) -> !x {
-  %x = kn.customized %in grid [BLOCKS, 1, 1] block [128, 1, 1] forloop 1 plan <tiles = written> {
-  ^bb0(%di: !x):
-    %si = tb.input %di imap [1, -1, -1] : !x -> !tb.stensor<1xCOLUMNSxbf16>
-    %q = tb.square %si : !tb.stensor<1xCOLUMNSxbf16> -> !tb.stensor<1xCOLUMNSxbf16>
-    tb.output %q omap [1, -1, -1] : !tb.stensor<1xCOLUMNSxbf16> -> !x
-  } : (!x) -> !x
+func.func @f(%in: !x, %wg: !w ATTRIBUTES, %wu: !w ATTRIBUTES, FRONT
   %h = kn.customized %x, %wg, %wu grid [128, 1, 1] block [128, 1, 1] forloop 32 {
   ^bb0(%dx: !x, %dg: !w, %du: !w):
     %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : !x -> !tb.stensor<1x64xbf16>
@@ -58,16 +52,15 @@ TYPES = {
 }
 
 
-BEHIND_A_PRODUCT = (
-    """%wd: !d ATTRIBUTES) -> !x {
+OF_ROWS = """%wd: !d ATTRIBUTES) -> !x {
   %x = kn.customized %in grid [BLOCKS, 1, 1] block [128, 1, 1] forloop 1 plan <tiles = written> {
   ^bb0(%di: !x):
     %si = tb.input %di imap [1, -1, -1] : !x -> !tb.stensor<1xCOLUMNSxbf16>
     %q = tb.square %si : !tb.stensor<1xCOLUMNSxbf16> -> !tb.stensor<1xCOLUMNSxbf16>
     tb.output %q omap [1, -1, -1] : !tb.stensor<1xCOLUMNSxbf16> -> !x
   } : (!x) -> !x
-""",
-    """%wd: !d ATTRIBUTES, %wo: !o ATTRIBUTES) -> !x {
+"""
+A_PRODUCT = """%wd: !d ATTRIBUTES, %wo: !o ATTRIBUTES) -> !x {
   %x = kn.customized %in, %wo grid [32, 1, 1] block [128, 1, 1] forloop 32 {
   ^bb0(%di: !x, %do: !o):
     %si = tb.input %di imap [-1, -1, -1] fordim 1 : !x -> !tb.stensor<1x64xbf16>
@@ -76,14 +69,13 @@ BEHIND_A_PRODUCT = (
     %q = tb.forloop_accum none %po : !tb.stensor<1x64xbf16> -> !tb.stensor<1x64xbf16>
     tb.output %q omap [1, -1, -1] : !tb.stensor<1x64xbf16> -> !x
   } : (!x, !o) -> !x
-""",  # noqa: E501 the text as it is printed
-)
-"""What computes the rows of the MLP, and a product with fewer weights than its own in its place."""
+"""  # noqa: E501 the text as it is printed
+"""What computes the rows of the MLP: a kernel of so many blocks, or a product of fewer weights."""
 
 
 def program(attributes: str, blocks: int = 128, *, behind_a_product: bool = False) -> ModuleOp:
     """An MLP of one row behind a kernel of so many blocks, or behind a product."""
-    text = MLP.replace(*BEHIND_A_PRODUCT) if behind_a_product else MLP
+    text = MLP.replace("FRONT", A_PRODUCT if behind_a_product else OF_ROWS)
     text = text.replace("ATTRIBUTES", attributes).replace("BLOCKS", str(blocks))
     text = text.replace("COLUMNS", str(2048 // blocks))
     for name, type_ in TYPES.items():

@@ -41,7 +41,7 @@ def explanation(function: FuncOp, found: Found) -> str:
     for first, second in _handed_over(fusion, kernels):
         lines.append(f"  kernels {first} and {second} stay two:")
         lines += [f"    {why}" for why in _why(fusion, kernels[first], kernels[second])]
-    lines += [f"  scans stay sequential: {reason}" for reason in found.sequential]
+    lines += [f"  a scan is not cut into chunks: {reason}" for reason in found.sequential]
     return "\n".join([*lines, ""])
 
 
@@ -97,12 +97,14 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
     """Why two kernels are not one."""
     both = first | second
     if not fusion.program.is_convex(both):
-        return ["another kernel stands between them"]
+        return ["another kernel needs the first one's result, and the second one needs its result"]
     if not fusion.program.may_share(both):
         alone = fusion.program.obstacles(both)
-        return [f"{op_label(op)} shares no kernel with what stands beside it" for op in alone]
+        return [
+            f"{op_label(op)} cannot share a kernel with the operators beside it" for op in alone
+        ]
     if fusion.bound(both) == math.inf:
-        return ["a view splits a product into matrices that not all results have"]
+        return ["a view splits a product into several matrices, and not all results are split so"]
     time, apart = fusion.cost(both), fusion.cost(first) + fusion.cost(second)
     # Once more, so that they name these tensors and not those of a group that is like it.
     attempt = fusion.fastest(both)

@@ -118,11 +118,11 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
 class ExplainFusionPass(ModulePass):
     """Prints what ``--fuse-kernels`` would do with each µGraph, to standard error.
 
-    For each kernel the operators in it, what it adds to the program's time by estimate, and what it
-    saves; for each two that hand a tensor over and stay two, why: along which index a loop was
-    tried, and what is in the way there, or how much longer one kernel takes.  Of a program that has
-    too many orders to look at all of them also a bound: what its arguments and results take alone.
-    The module stays as it is.
+    It prints, for each kernel, its operators, what it adds to the estimated time of the program,
+    and what it saves. For two kernels of which one uses the other's result, it prints why they were
+    not fused: for each dimension along which a loop was tried, the obstacle, or how much longer one
+    kernel takes. If a program has too many orders to try all of them, it also prints a lower bound,
+    the time of its arguments and results alone. The module stays unchanged.
 
     ``arch`` is the target.
     """

@@ -148,28 +148,32 @@ def _deliver_and_fetch(
 
 @dataclass(frozen=True)
 class OverlapCollectivesPass(ModulePass):
-    """Exchanges what products make, or take, while they go on.
+    """Overlaps the exchange of tensors between devices with the products that make or use them.
 
-    Before a sum over devices a device computes the part of each member by itself, its own at last,
-    and a copy engine brings each to its member while the next is computed.  The member adds up what
-    it got, in the order of places; a sum that all devices need is then gathered.  Or it is pushed:
-    what makes a summand writes it into the memory of all members (``kn.copy`` with a place), which
-    takes one meeting and more bytes, and each adds up all of it.  Or it is added: the part of a
-    member goes around, and each device adds its product to what it got of the one before, in ranges
-    that are copied while the next ones are computed (``stages.py``).
+    Before a sum over devices there are three ways:
 
-    Behind what is gathered a device begins with the part that it has, and copies those of the
-    others meanwhile.  Where the part of one member has too few tiles for all multiprocessors, a
-    kernel computes the parts of several members that follow each other.
+    - *Parts*: a device computes the part of each member by itself, its own part last. A copy engine
+      brings each part to its member while the next one is computed. The member adds up what it
+      received, in the order of places. If all devices need the sum, it is then gathered.
+    - *Pushed*: the kernel that makes a summand writes it into the memory of all members
+      (``kn.copy`` with a place), and each member adds up all of it. That takes one meeting and more
+      bytes.
+    - *Added*: the part of a member goes from device to device. Each adds its product to what it
+      received, in ranges of rows that are copied while the next ones are computed (``stages.py``).
 
-    Operators are cut by their indices (``mugraph_dialects/device_cuts.py``): those from the first
-    product before a sum, or up to what stands behind the first products.  Parts must be ranges of
-    memory.
+    After a gather a device begins with the part that it has, and copies the others' parts
+    meanwhile. If the part of one member has too few tiles for all multiprocessors, a kernel
+    computes the parts of several consecutive members.
 
-    It is done where it takes less time than the collective: by how much longer the products take in
-    parts, the kernels and meetings that it adds, and what is left of the exchange.  With
-    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``added`` or ``pushed``)
-    in that one alone, with ``members`` in parts of so many members where these are a part of all.
+    Operators are cut along their indices (``mugraph_dialects/device_cuts.py``): from the first
+    product up to the sum, or from the gather up to the first products after it. Parts must be
+    ranges of memory.
+
+    The pass does this where it is estimated to take less time than the collective. The estimate
+    counts how much longer the products take in parts, the added kernels and meetings, and the
+    exchange that stays visible. Options for measurements: ``everywhere`` does it wherever it is
+    possible, ``way`` (``parts``, ``added`` or ``pushed``) allows one way only, and ``members`` cuts
+    into parts of so many members.
 
     Before::
 

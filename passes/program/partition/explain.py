@@ -136,10 +136,10 @@ def _choice(choice: Choice, axes: Axes) -> str:
 class ExplainPartitionPass(ModulePass):
     """Prints what ``--partition`` would do with each program, to standard error.
 
-    For each operator how devices share it, for each collective the bytes that each device sends,
-    what the tensor is like before it, and who needs it otherwise.  Bytes are those of a ring, or of
-    copies straight to the others: (n - 1) / n of a tensor to gather it or to add up a part of it,
-    twice that to add it up on every device.  The module stays as it is.
+    It prints, for each operator, how devices share it; for each collective, the bytes that each
+    device sends, the sharding before it, and the operator that needs another one. Bytes are those
+    of a ring, or of direct copies: (n - 1) / n of a tensor to gather it or to add up a part of it,
+    twice that to add it up on every device. The module stays unchanged.
     """
 
     name = "explain-partition"

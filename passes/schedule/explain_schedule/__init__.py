@@ -258,13 +258,13 @@ def _kernels(module: ModuleOp) -> Sequence[sched.KernelOp]:
 class ExplainSchedulePass(ModulePass):
     """Prints the regions of each schedule to stderr, with the reason for every barrier.
 
-    Of each kernel: how many barriers a thread passes, the fewest possible and the chains of
-    dependences that need them (``=>`` crosses threads, ``->`` does not), the bytes alive in the
-    fullest region; where a producer warp loads, how each ring's stages are used, and the bytes on
-    their way beside what ``arch`` should have; of products of few rows the estimates by single
-    warps and by warp groups with swapped operands.  Then region by region the operators, and for
-    each barrier the dependences that it alone separates.  Changes nothing.  Pre-condition:
-    ``--pipeline-loads``.
+    For each kernel it prints how many barriers a thread passes, the fewest possible, and the chains
+    of dependences that need them (``=>`` crosses threads, ``->`` does not); the bytes alive in the
+    fullest region; with a producer warp, the use of each ring's stages, and the bytes in flight
+    beside those that ``arch`` should have; for products of few rows, the estimates for single warps
+    and for warp groups with swapped operands. Then it prints the operators region by region, and
+    for each barrier the dependences that only this barrier separates.  Changes nothing.
+    Pre-condition: ``--pipeline-loads``.
     """
 
     name = "explain-schedule"

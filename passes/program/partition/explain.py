@@ -86,7 +86,7 @@ def _made(value: SSAValue, sharding: Sharding) -> str:
     if isinstance(value, BlockArgument):
         return f"the argument {_lies(sharding)}"
     assert isinstance(value.owner, Operation)
-    return f"behind {op_label(value.owner)} it {_lies(sharding)}"
+    return f"after {op_label(value.owner)} it {_lies(sharding)}"
 
 
 def _lies(sharding: Sharding) -> str:
@@ -96,15 +96,15 @@ def _lies(sharding: Sharding) -> str:
         if axes
     ]
     if sharding.partial:
-        kind = "a sum" if sharding.combiner == "sum" else "a maximum"
-        said.append(f"is in parts of {kind} along {_axes(sharding.partial)}")
+        kind = "sum" if sharding.combiner == "sum" else "maximum"
+        said.append(f"is a partial {kind} along {_axes(sharding.partial)}")
     return " and ".join(said) or "is whole on each device"
 
 
 def _wanted(value: SSAValue, user: Operation, decision: Decision, last: Step) -> str:
     if decision.strategy is None:
         return f"as a result it {_lies(last.to)}"
-    return f"{op_label(user)} takes one that {_lies(last.to)}"
+    return f"{op_label(user)} needs one that {_lies(last.to)}"
 
 
 def _shared(strategy: Strategy) -> str:
@@ -121,13 +121,13 @@ def _choice(choice: Choice, axes: Axes) -> str:
         return f"the same on all devices along {_axes(axes)}"
     if not isinstance(choice, DeviceCut):
         numbers = " and ".join(map(str, sorted(choice.operands)))
-        return f"of parts of a {choice.combiner} in operand {numbers} along {_axes(axes)}"
+        return f"a partial {choice.combiner} of operand {numbers} along {_axes(axes)}"
     result = next((dim for dim in choice.results if dim is not None), None)
     if result is not None:
         return f"dimension {result} of its result shared along {_axes(axes)}"
     operand, dim = next((n, d) for n, d in enumerate(choice.operands) if d is not None)
     return (
-        f"dimension {dim} of operand {operand} shared along {_axes(axes)}, which leaves parts of a "
+        f"dimension {dim} of operand {operand} shared along {_axes(axes)}, which leaves a partial "
         f"{choice.combiner}"
     )
 

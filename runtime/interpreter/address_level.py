@@ -9,6 +9,7 @@ for one warp where an order of warps was asked for.  Who runs what when is decid
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -101,8 +102,10 @@ class AddressFrame:
     """Where in the lists the running threads are."""
     first_thread: int = 0
     """The thread of the block from which ``threads`` are counted: a role's first."""
-    groups: dict[int, InFlight] = field(default_factory=dict[int, InFlight])
-    """The asynchronous copies of those who run together, by their first thread."""
+    copies: defaultdict[int, InFlight] = field(default_factory=lambda: defaultdict(InFlight))
+    """The asynchronous copies of those who run together, by their first thread of the block."""
+    products: defaultdict[int, InFlight] = field(default_factory=lambda: defaultdict(InFlight))
+    """Their asynchronous products."""
 
     @property
     def blocks(self) -> IntArray:
@@ -114,9 +117,10 @@ class AddressFrame:
         """The iterations of the blocks of the grid before these."""
         return self.position * self.iterations
 
-    def copies(self) -> InFlight:
-        """The asynchronous copies of the running threads."""
-        return self.groups.setdefault(self.first_thread + self.threads.start, InFlight())
+    @property
+    def running(self) -> int:
+        """The first of the running threads, of those of the block."""
+        return self.first_thread + self.threads.start
 
 
 @register_impls
@@ -338,18 +342,18 @@ class AddressFunctions(InterpreterFunctions):
         kept = chosen.compressed(values)
         where.write(chosen.offsets, starts, np.broadcast_to(poison(plan.dtype), kept.shape))
         copy = CopyInFlight(where, chosen.offsets, starts, kept)
-        self.frame.copies().uncommitted.append(copy.land)
+        self.frame.copies[self.frame.running].uncommitted.append(copy.land)
 
     @runs(sched.CommitOp)
     def run_commit(self, op: sched.CommitOp, args: PythonValues) -> PythonValues:
         """Closes the running threads' group."""
-        self.frame.copies().commit()
+        self.frame.copies[self.frame.running].commit()
         return (None,)
 
     @runs(sched.WaitOp)
     def run_wait(self, op: sched.WaitOp, args: PythonValues) -> PythonValues:
         """Lands the running threads' groups."""
-        self.frame.copies().wait(op.pending_groups)
+        self.frame.copies[self.frame.running].wait(op.pending_groups)
         return ()
 
     def run_nothing(

@@ -8,8 +8,8 @@ what overwrites an operand before that gives wrong numbers.
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from xdsl.interpreter import (
@@ -27,6 +27,7 @@ from mugraph.runtime.interpreter.address_plans import AccessPlan, accesses_of, p
 from mugraph.runtime.interpreter.arithmetic import Array, convert, storage_dtype
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import apply_chain
+from mugraph.runtime.interpreter.memory import Ending
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,102 +68,76 @@ def coordinates_of(fragment: SSAValue) -> tuple[IntArray, IntArray]:
     return row, column
 
 
-@dataclass(frozen=True, eq=False)
-class Unfinished:
-    """An asynchronous product: its operands, and the iteration that issued it.
-
-    Without ``happens`` there is nothing to multiply in that iteration.  ``position`` is that of the
-    block of the grid.
-    """
-
-    op: sched.WarpgroupMmaOp
-    args: PythonValues
-    iteration: int
-    position: int
-    happens: bool
-
-
-@dataclass
-class Products:
-    """The asynchronous products of the threads that run together, oldest first."""
-
-    unfinished: deque[Unfinished] = field(default_factory=deque[Unfinished])
-
-
 @register_impls
 class WarpgroupFunctions(InterpreterFunctions):
     """Products of warp groups and waits for them."""
 
     def __init__(self, functions: AddressFunctions) -> None:
         self.functions = functions
-        self.products: dict[int, Products] = {}
-
-    @property
-    def _running(self) -> Products:
-        frame = self.functions.frame
-        return self.products.setdefault(frame.first_thread + frame.threads.start, Products())
 
     @impl_writing(sched.WarpgroupMmaOp)
     def run_warpgroup_mma(self, op: sched.WarpgroupMmaOp, args: PythonValues) -> None:
         """Adds the product to the accumulator, or notes that it is to be done."""
         frame = self.functions.frame
-        happens = op.stage.happens_at(frame.iteration, frame.iterations)
-        product = Unfinished(op, args, frame.iteration, frame.position, happens)
+        product: list[Ending] = []
+        if op.stage.happens_at(frame.iteration, frame.iterations):
+            product = [partial(self._finish, op, args, frame.iteration, frame.position)]
         if op.is_async:
-            self._running.unfinished.append(product)
+            frame.products[frame.running].commit(*product)
         else:
-            self._finish(product)
+            for finish in product:
+                finish()
 
     @impl_writing(sched.WarpgroupWaitOp)
     def run_warpgroup_wait(self, op: sched.WarpgroupWaitOp, args: PythonValues) -> None:
         """Finishes all but the newest products."""
-        unfinished = self._running.unfinished
-        while len(unfinished) > op.pending_products:
-            self._finish(unfinished.popleft())
+        frame = self.functions.frame
+        frame.products[frame.running].wait(op.pending_products)
 
-    def _finish(self, product: Unfinished) -> None:
-        if not product.happens:
-            return
-        plan = self.functions.plans.of(product.op, WarpgroupPlan.build)
-        threads = self.functions.frame.threads
+    def _finish(
+        self, op: sched.WarpgroupMmaOp, args: PythonValues, iteration: int, position: int
+    ) -> None:
+        """Multiplies what the operands of an iteration hold now, of a block of the list."""
+        frame, plan = self.functions.frame, self.functions.plans.of(op, WarpgroupPlan.build)
+        threads = frame.threads
         rows, columns = plan.rows[:, threads], plan.columns[:, threads]
         if not rows.size:
             return
+        now = frame.iteration, frame.position
+        frame.iteration, frame.position = iteration, position
+        try:
+            lhs, rhs = (self._matrix(plan, operand, op, args) for operand in (0, 1))
+        finally:
+            frame.iteration, frame.position = now
         lines, at_line = np.unique(rows, return_inverse=True)
-        lhs = self._matrix(plan, 0, product)[:, lines]
-        rhs = self._matrix(plan, 1, product)
-        every = np.matmul(lhs, rhs.swapaxes(-1, -2))
-        width = shape_of(product.op.accumulator.type)[-1]
-        for number, accumulator in enumerate(product.args[2:]):
+        every = np.matmul(lhs[:, lines], rhs.swapaxes(-1, -2))
+        width = shape_of(op.accumulator.type)[-1]
+        for number, accumulator in enumerate(args[2:]):
             values = every[:, at_line.reshape(rows.shape), columns + number * width]
             sums = accumulator[:, :, threads.start : threads.start + rows.shape[1]]
             values = values.astype(sums.dtype, copy=False)
-            sums[...] = values if product.op.is_fresh else sums + values
+            sums[...] = values if op.is_fresh else sums + values
 
-    def _matrix(self, plan: WarpgroupPlan, operand: int, product: Unfinished) -> Array:
+    def _matrix(
+        self, plan: WarpgroupPlan, operand: int, op: sched.WarpgroupMmaOp, args: PythonValues
+    ) -> Array:
         if operand not in plan.reads:
-            return self._held(plan, product)
-        read, where = plan.reads[operand], product.args[operand]
-        frame = self.functions.frame
-        now = frame.iteration, frame.position
-        frame.iteration, frame.position = product.iteration, product.position
-        try:
-            starts = self.functions.starts(read, where)
-        finally:
-            frame.iteration, frame.position = now
+            return self._held(plan, op, args[0])
+        read, where = plan.reads[operand], args[operand]
+        starts = self.functions.starts(read, where)
         values = multiplicand(where.read(read.dtype, plan.offsets[operand], starts), in_tf32=False)
-        if operand == 0 or product.op.through is None:
+        if operand == 0 or op.through is None:
             return values
-        made = apply_chain(product.op.through.data.functions, values)
-        return convert(made, storage_dtype(product.op.multiplied_type)).astype(values.dtype)
+        made = apply_chain(op.through.data.functions, values)
+        return convert(made, storage_dtype(op.multiplied_type)).astype(values.dtype)
 
-    def _held(self, plan: WarpgroupPlan, product: Unfinished) -> Array:
+    def _held(self, plan: WarpgroupPlan, op: sched.WarpgroupMmaOp, registers: Array) -> Array:
         """The left matrix that the running threads hold now; rows of others are not looked at."""
         assert plan.held is not None
         threads = self.functions.frame.threads
         rows, depth = (held[:, threads] for held in plan.held)
-        values = product.args[0][:, :, threads.start : threads.start + rows.shape[1]]
-        extents = shape_of(product.op.lhs.type)[-2:]
+        values = registers[:, :, threads.start : threads.start + rows.shape[1]]
+        extents = shape_of(op.lhs.type)[-2:]
         matrix = np.zeros((values.shape[0], *extents), values.dtype)
         matrix[:, rows, depth] = values
         return matrix

@@ -48,7 +48,6 @@ from mugraph.runtime.interpreter.roles import (
     steps_of,
     units_of,
 )
-from mugraph.runtime.interpreter.warpgroup_level import WarpgroupFunctions
 
 MEMORY_BYTES = 2**25
 """About how much shared memory the blocks that run together may have."""
@@ -238,9 +237,7 @@ def run_kernel_by_address(
         frame = AddressFrame(running, span.count, memory, threads, level.landing, span.first)
         functions = AddressFunctions(frame, plans)
         bulk = BulkFunctions(functions)
-        families = [
-            family(functions) for family in (ComputeFunctions, ProductFunctions, WarpgroupFunctions)
-        ]
+        families = ComputeFunctions(functions), ProductFunctions(functions)
         interpreter = make_interpreter(module, functions, bulk, *families)
         start = np.zeros(running.shape[:2], np.int64)
         tiles = [DeviceTile(tensor, start) for tensor in (*tensors, *results)]

@@ -16,7 +16,7 @@ from mugraph.runtime.interpreter.address_level import AddressFunctions, Landing
 from mugraph.runtime.interpreter.address_plans import CopyPlan
 from mugraph.runtime.interpreter.dispatch import runs
 from mugraph.runtime.interpreter.mbarriers import Channel, OrderBarrier, in_memory
-from mugraph.runtime.interpreter.memory import CopyInFlight, Storage, poison
+from mugraph.runtime.interpreter.memory import Storage, poison
 
 Store = Callable[[bool], None]
 """Reads the buffer of a bulk copy and writes the tile; false where the block has ended before."""
@@ -78,12 +78,8 @@ class BulkFunctions(InterpreterFunctions):
             functions.write(plan.destination, destination, values)
             mbarrier.receive(size)
             return
-        starts = functions.starts(plan.destination, destination)
-        kept = chosen.compressed(values)
-        none_yet = np.broadcast_to(poison(plan.destination.dtype), kept.shape)
-        destination.write(chosen.offsets, starts, none_yet)
-        copy = CopyInFlight(destination, chosen.offsets, starts, kept)
-        mbarrier.flying.append((copy.land, size))
+        land = functions.issue(plan.destination, destination, values)
+        mbarrier.flying.append((land, size))
 
     def _store(self, plan: CopyPlan, args: PythonValues) -> None:
         functions = self.functions

@@ -43,8 +43,8 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain
 from mugraph.runtime.interpreter.memory import (
     BoolArray,
-    CopyInFlight,
     DeviceTile,
+    Ending,
     IndirectTile,
     InFlight,
     SharedBuffer,
@@ -317,7 +317,8 @@ class AddressFunctions(InterpreterFunctions):
         source, destination = args
         values = self.read(plan.source, source)
         if op.is_async and self.frame.landing is Landing.LATEST:
-            self._issue(plan.destination, destination, values)
+            land = self.issue(plan.destination, destination, values)
+            self.frame.copies[self.frame.running].uncommitted.append(land)
         else:
             self.write(plan.destination, destination, values)
 
@@ -335,14 +336,13 @@ class AddressFunctions(InterpreterFunctions):
         if stage.happens_at(self.frame.iteration, self.frame.iterations):
             self.write(plan.destination, args[1], args[0][:, :, self.frame.threads])
 
-    def _issue(self, plan: AccessPlan, where: Storage, values: Array) -> None:
-        """Notes a copy as in flight; until it lands, its destination is poison."""
+    def issue(self, plan: AccessPlan, where: Storage, values: Array) -> Ending:
+        """Begins a copy: until what this gives lets it land, its destination is poison."""
         chosen = plan.of(self.frame.threads)
         starts = self.starts(plan, where)
         kept = chosen.compressed(values)
         where.write(chosen.offsets, starts, np.broadcast_to(poison(plan.dtype), kept.shape))
-        copy = CopyInFlight(where, chosen.offsets, starts, kept)
-        self.frame.copies[self.frame.running].uncommitted.append(copy.land)
+        return partial(where.write, chosen.offsets, starts, kept)
 
     @runs(sched.CommitOp)
     def run_commit(self, op: sched.CommitOp, args: PythonValues) -> PythonValues:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from interpreter_programs import integers, parse
@@ -14,7 +16,6 @@ from mugraph.runtime.interpreter.address_kernel import stretches_of, warps_in
 from mugraph.runtime.interpreter.block_lists import block_lists
 from mugraph.runtime.interpreter.combining import combine_lanes
 from mugraph.runtime.interpreter.memory import (
-    CopyInFlight,
     DeviceTensor,
     InFlight,
     SharedBuffer,
@@ -67,8 +68,7 @@ def test_copies_land_group_by_group() -> None:
 
     def issue(at: int) -> None:
         values = np.array([[at + 1.0]], HALF)
-        copy = CopyInFlight(place, np.array([at]), START, values)
-        groups.uncommitted.append(copy.land)
+        groups.uncommitted.append(partial(place.write, np.array([at]), START, values))
 
     def landed() -> list[int]:
         values = place.read(HALF, np.arange(5), START)[0]

@@ -30,7 +30,7 @@ from mugraph.dialects.bulk import (
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import written_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Stores
 from mugraph.dialects.sched.kernel import enclosing_kernel
@@ -306,7 +306,7 @@ def _publish(op: sched.CopyOp) -> list[Operation]:
     """
     before: list[Operation] = []
     current = op.prev_op
-    while current is not None and not _writes(current, op.source):
+    while current is not None and op.source not in written_by(current):
         if isinstance(current, sched.BarrierOp):
             before.append(current)
         current = current.prev_op
@@ -314,10 +314,6 @@ def _publish(op: sched.CopyOp) -> list[Operation]:
         return [sched.ProxyFenceOp(), sched.BarrierOp()]
     Rewriter.insert_op(sched.ProxyFenceOp(), InsertPoint.before(before[-1]))
     return []
-
-
-def _writes(op: Operation, value: SSAValue) -> bool:
-    return isinstance(op, HasBufferEffects) and value in op.buffers_written()
 
 
 def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:

@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import written_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
@@ -72,10 +72,7 @@ def _touches(op: Operation, values: set[SSAValue]) -> bool:
 
 
 def _writes(op: Operation, values: set[SSAValue]) -> bool:
-    return any(
-        isinstance(inner, HasBufferEffects) and values & set(inner.buffers_written())
-        for inner in op.walk()
-    )
+    return any(values.intersection(written_by(inner)) for inner in op.walk())
 
 
 def pipeline_products(found: PipelinedLoop) -> None:

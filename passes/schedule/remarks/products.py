@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from mugraph.dialects import sched
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import TRANSPOSED_BYTES, matrix_descriptor
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import writers_of
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.tensor_types import (
@@ -110,10 +110,8 @@ def _operand_obstacle(value: SSAValue, *, transposed: bool) -> Obstacle | None:
     """Why descriptors cannot say where an operand in shared memory lies."""
     if isinstance(value.type, sched.TileType):
         return None
-    for use in value.uses:
-        op = use.operation
-        writes = isinstance(op, HasBufferEffects) and value in op.buffers_written()
-        if not writes or isinstance(op, sched.BulkCopyOp):
+    for op in writers_of(value):
+        if isinstance(op, sched.BulkCopyOp):
             continue
         if isinstance(op, sched.CopyOp):
             reason = f"{value_label(value)} is not loaded by TMA"

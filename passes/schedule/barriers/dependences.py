@@ -17,8 +17,8 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
-from mugraph.dialects.programming_model import whole_lines
 from mugraph.dialects.sched.accesses import StageReference
+from mugraph.dialects.sched.kernel import whole_lines
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.schedule.analysis.hazards.footprints import Footprint, footprint_of

@@ -29,7 +29,7 @@ from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.forms import Form, Slices, Term, Whole
 from mugraph.passes.program.fuse_kernels.indices import GroupIndices, indices_of, is_product
 from mugraph.passes.program.fuse_kernels.limits import Limits
-from mugraph.passes.program.fuse_kernels.sums import Kernel, form_of
+from mugraph.passes.program.fuse_kernels.sums import KernelBody, form_of
 from mugraph.passes.program.fuse_kernels.times import may_loop
 from mugraph.passes.program.fuse_kernels.writer import TileWriter
 from mugraph.passes.targets import Target
@@ -88,7 +88,7 @@ class KernelBuilder:
         """The body of the kernel that stores some results, how it is cut, and all values."""
         partition = _Partition(self.indices, self.operators, stored, looped)
         writer = TileWriter()
-        kernel = Kernel(self.indices, looped, writer, partition.maps_of)
+        kernel = KernelBody(self.indices, looped, writer, partition.maps_of)
         forms: dict[SSAValue, Form] = {}
         for op in self.operators:
             for value in op.operands:

@@ -39,7 +39,7 @@ from mugraph.passes.program.fuse_kernels.writer import Maximum, TileWriter
 
 
 @dataclass
-class Kernel:
+class KernelBody:
     """A kernel that is being written: its indices, the one that its loop walks, and its body."""
 
     indices: GroupIndices
@@ -69,7 +69,7 @@ class Kernel:
 
 
 @singledispatch
-def form_of(op: Operation, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def form_of(op: Operation, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     """The form of an operator's result; operators that may share a kernel register a function.
 
     Raises :class:`NotFusedError` where the loop cannot compute it.
@@ -93,21 +93,21 @@ def _rounds(op: kn.KernelOp) -> bool:
 
 
 @form_of.register
-def _(op: kn.ElementwiseOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.ElementwiseOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     function = ScalarFunction(op.FUNCTION, op.function.constants)
     type_ = element_type_of(op.result.type)
     return apply_function(kernel.writer, function, type_, forms, rounds=_rounds(op))
 
 
 @form_of.register
-def _(op: kn.CopyOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.CopyOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     """The same tile, which is stored once more."""
     (form,) = forms
     return form
 
 
 @form_of.register
-def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.MaskOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     """Of a sum of terms each one, where the constant is 0."""
     form, *_ = forms
     writer = kernel.writer
@@ -140,7 +140,7 @@ def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
-def _(op: kn.BroadcastOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.BroadcastOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     for dim, number in enumerate(kernel.indices.of_value[op.result]):
         is_new = shape_of(op.input.type)[dim] != shape_of(op.result.type)[dim]
         if is_new and number not in kernel.indices.batched:
@@ -165,7 +165,7 @@ def _moved(writer: TileWriter, op: Operation, move: Move, forms: Sequence[Form])
 
 
 @form_of.register
-def _(op: kn.SliceOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.SliceOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     ((_, _, start),) = op.moves()
     own, wanted = shape_of(op.input.type), shape_of(op.result.type)
 
@@ -180,7 +180,7 @@ def _(op: kn.SliceOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
-def _(op: kn.ConcatOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.ConcatOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     def join(tiles: Sequence[SSAValue]) -> SSAValue:
         return kernel.writer.join(tiles, op.joined_dim, element_type_of(op.result.type))
 
@@ -188,7 +188,7 @@ def _(op: kn.ConcatOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
-def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.MatmulOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     if op.compute is not None:
         raise NotFusedError(f"{op_label(op)} has compute f16, which only cuBLAS does")
     type_ = element_type_of(op.result.type)
@@ -200,7 +200,7 @@ def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     )
 
 
-def _product(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form], type_: Attribute) -> Form:
+def _product(op: kn.MatmulOp, kernel: KernelBody, forms: Sequence[Form], type_: Attribute) -> Form:
     """The sums of a product, in an element type."""
     writer = kernel.writer
     types = element_type_of(op.lhs.type), element_type_of(op.rhs.type)
@@ -324,7 +324,7 @@ def _sliced_product(writer: TileWriter, product: Product, left: Form, right: For
 
 
 @form_of.register
-def _(op: kn.ReductionOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.ReductionOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     dim, writer, type_ = op.reduced_dim, kernel.writer, element_type_of(op.result.type)
     if shape_of(op.result.type)[dim] != 1:
         raise NotFusedError(f"{op_label(op)} reduces to more than one element a row")
@@ -347,7 +347,7 @@ def _(op: kn.ReductionOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
-def _(op: kn.ScanOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.ScanOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     """The loop takes one element of a recurrence after the other, and carries the last one."""
     if not kernel.walks(op.input, op.reduced_dim):
         raise NotFusedError(f"the loop does not go along the dimension that {op_label(op)} scans")

@@ -49,7 +49,7 @@ class Way(StrEnum):
     """The kernel that computes a tensor stores it on all devices."""
 
 
-class Plan(NamedTuple):
+class TimedWay(NamedTuple):
     """One way in which a collective overlaps with products."""
 
     way: Way
@@ -94,13 +94,13 @@ def overlap_collectives(
             Rewriter.erase_op(op)
 
 
-def _pushed(op: kn.CollectiveOp, target: Target) -> Iterator[Plan]:
+def _pushed(op: kn.CollectiveOp, target: Target) -> Iterator[TimedWay]:
     """A sum or a gather of which each device writes its own into the memory of all."""
     if isinstance(op, kn.AllReduceOp | kn.AllGatherOp) and can_be_pushed(op):
-        yield Plan(Way.PUSHED, time_pushed(op, target), lambda: push(op))
+        yield TimedWay(Way.PUSHED, time_pushed(op, target), lambda: push(op))
 
 
-def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Plan]:
+def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[TimedWay]:
     """A sum or a gather whose parts are exchanged while others are computed.
 
     A kernel computes the parts of so many ``members``.
@@ -111,7 +111,7 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
             if users is not None:
                 time = time_fetched(op.result, op.devices, users, members, target)
                 fetched = partial(fetch, op, op.input, op.joined_dim, users, members)
-                yield Plan(Way.PARTS, time, fetched)
+                yield TimedWay(Way.PARTS, time, fetched)
             return
         case kn.ReduceScatterOp():
             dims = [op.cut_dim]
@@ -125,7 +125,7 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
         return
     time = time_delivered(op.input, op.devices, chain, members, target)
     if op.cut_dim is not None:
-        yield Plan(
+        yield TimedWay(
             Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [deliver(op, dim, chain, members)])
         )
     else:
@@ -134,10 +134,10 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
         for to in (users, None) if users is not None else (None,):
             fetched = time_fetched(op.result, op.devices, to, members, target)
             write = partial(_deliver_and_fetch, op, dim, chain, to, members)
-            yield Plan(Way.PARTS, time + fetched, write)
+            yield TimedWay(Way.PARTS, time + fetched, write)
     for ranges in ranges_of(op, chain) if members == 1 else ():
         added = time_added(op, chain, ranges, target)
-        yield Plan(Way.ADDED, added, partial(add_up, op, dim, chain, ranges))
+        yield TimedWay(Way.ADDED, added, partial(add_up, op, dim, chain, ranges))
 
 
 def _deliver_and_fetch(

@@ -17,7 +17,7 @@ from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.sharding import Axes, Mesh, Sharding, is_per_device, part_type
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 from mugraph.passes.program.partition import Partition, partition_program
-from mugraph.passes.program.partition.conversions import Conversions, Step
+from mugraph.passes.program.partition.conversions import Conversions, ConversionStep
 from mugraph.passes.program.partition.search import Conversion, Decision
 from mugraph.passes.program.partition.strategies import Choice, Strategy
 
@@ -101,7 +101,7 @@ def _lies(sharding: Sharding) -> str:
     return " and ".join(said) or "is whole on each device"
 
 
-def _wanted(value: SSAValue, user: Operation, decision: Decision, last: Step) -> str:
+def _wanted(value: SSAValue, user: Operation, decision: Decision, last: ConversionStep) -> str:
     if decision.strategy is None:
         return f"as a result it {_lies(last.to)}"
     return f"{op_label(user)} needs one that {_lies(last.to)}"

@@ -94,10 +94,10 @@ def _verifier(
 ) -> Callable[[IRDLOperation], None]:
     """What verifies an operator: by its definition, its traits, and what it says of itself.
 
-    The definition depends on types and attributes alone, but for regions and successors, and is
-    asked once for equal ones: passes leave most operators as they are, and modules have many alike.
-    Operators that have regions or successors are not remembered.  An operator on tensors with
-    named extents says nothing of itself: of that a copy with extents is verified
+    The definition depends on types, on how many blocks each region has, and on attributes alone,
+    but for successors, and is asked once for equal ones: passes leave most operators as they are,
+    and modules have many alike.  Operators that have successors are not remembered.  An operator on
+    tensors with named extents says nothing of itself: of that a copy with extents is verified
     (``--name-extents``).  Where it finds an error, extents do not go together, or a map does not
     fit them, the error says of which operator.
     """
@@ -108,11 +108,19 @@ def _verifier(
             trait.verify(op)
 
     def verified(op: IRDLOperation) -> None:
-        types = [value.type for value in (*op.operands, *op.results)]
-        attributes = [*op.properties.values(), *op.attributes.values()]
-        names = len(op.operands), (*op.properties,), (*op.attributes,)
+        operands, results = (*op.operands,), op.results
+        types = [value.type for value in (*operands, *results)]
+        of_values = len(types)
+        regions: list[tuple[int, int]] = []
+        for region in op.regions:
+            arguments = () if region.first_block is None else region.first_block.arg_types
+            types += arguments
+            regions.append((len(region.blocks), len(arguments)))
+        properties, others = op.properties, op.attributes
+        attributes = [*properties.values(), *others.values()]
+        names = len(operands), (*regions,), (*properties,), (*others,)
         identities = names, *map(id, types), *map(id, attributes)
-        has_others = bool(op.regions or op.successors)
+        has_others = bool(op.successors)
         found = None if has_others else known.get(identities)
         if found is None:
             # Equal ones, such as those of another module, take longer to look up.
@@ -120,7 +128,7 @@ def _verifier(
             found = None if has_others else known.get(values)
             if found is None:
                 definition.verify(op)
-                found = _Known(any(map(is_dynamic, types)), types, attributes)
+                found = _Known(any(map(is_dynamic, types[:of_values])), types, attributes)
             else:
                 verify_traits(op)
                 found = _Known(found.is_dynamic, types, attributes)

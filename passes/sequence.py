@@ -65,13 +65,21 @@ def structure_of(module: ModuleOp) -> list[object]:
     pending: list[Operation] = [module]
     while pending:
         op = pending.pop()
-        structure += (op, op.parent, *op.operands, *op.result_types, *op.successors)
-        structure += (dict(op.properties), dict(op.attributes))
+        structure += (op, op.parent, *op.operands, *op.successors)
+        structure += [result.type for result in op.results]
+        structure += (op.properties.copy(), op.attributes.copy())
         for region in op.regions:
             structure.append(region)
-            for block in region.blocks:
-                structure += (block, *block.arg_types)
-                pending += block.ops
+            # Along their links: with xDSL's views of them all of this takes four tenths longer.
+            block = region.first_block
+            while block is not None:
+                structure.append(block)
+                structure += [argument.type for argument in block.args]
+                inner = block.first_op
+                while inner is not None:
+                    pending.append(inner)
+                    inner = inner.next_op
+                block = block.next_block
     return structure
 
 

@@ -4,15 +4,17 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import pytest
-from xdsl.dialects.builtin import TensorType, f32
-from xdsl.ir import Region
+from xdsl.dialects.builtin import TensorType, f16, f32
+from xdsl.ir import Attribute, Block, Region
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
     OpDef,
+    RangeOf,
     VarConstraint,
     VarOperand,
     operand_def,
+    region_def,
     var_operand_def,
 )
 from xdsl.irdl.declarative_assembly_format import FormatProgram
@@ -85,6 +87,30 @@ def test_regions_that_a_definition_lacks_are_an_error_also_behind_an_operator_al
     Plain().verify()
     with pytest.raises(VerifyException, match="Expected 0 regions"):
         Plain.create(regions=[Region()]).verify()
+
+
+def test_arguments_and_blocks_of_regions_are_part_of_what_is_known() -> None:
+    @irdl_op_definition
+    class Loop(IRDLOperation):
+        name = "test.loop"
+        T: ClassVar = VarConstraint("T", AnyAttr())
+        start = operand_def(T)
+        body = region_def("single_block", entry_args=RangeOf(T))
+
+    def verified(*arguments: Attribute, blocks: int = 1) -> None:
+        body = Region([Block(arg_types=arguments), *(Block() for _ in range(blocks - 1))])
+        operation = Loop(operands=[create_ssa_value(f32)], regions=[body])
+        Loop.verify_(operation)
+
+    for _ in range(2):
+        verified(f32)
+        verified(f32, f32)
+        with pytest.raises(VerifyException, match="T"):
+            verified(f16)
+        with pytest.raises(VerifyException, match="T"):
+            verified(f32, f16)
+        with pytest.raises(VerifyException, match="expected a single block, but got 2"):
+            verified(f32, blocks=2)
 
 
 def test_abstract_operators_are_not_made_and_recognise_what_inherits_from_them() -> None:

@@ -12,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.kn import Phase
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.sched.kernel import whole_lines
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.schedule.analysis.hazards.footprints import Footprint, footprint_of
 from mugraph.passes.schedule.barriers.model import Buffer, Dependence, Graph, Task
-from mugraph.passes.schedule.plan_swizzle import plan_swizzle
+from mugraph.passes.schedule.plan_swizzle import planned_types
 
 
 @dataclass
@@ -53,6 +54,8 @@ class _Touch:
     def swizzled(self) -> sched.ThreadAccess:
         """The same access once the buffer is swizzled."""
         twin = self.twin
+        if twin is self.access.operation:
+            return self.access
         return (
             twin.thread_accesses()[self.number]
             if isinstance(twin, sched.HasThreadAccesses)
@@ -269,10 +272,20 @@ def _is_carried(buffer: sched.AllocOp, touches: Sequence[_Touch]) -> bool:
 
 
 def swizzled_twins(kernel: sched.KernelOp) -> dict[Operation, Operation]:
-    """Each operator of a kernel, with itself in a copy of the kernel that is swizzled already."""
+    """Each operator of a kernel, with itself in a copy of the kernel that is swizzled already.
+
+    Where no buffer gets another layout, the kernel is its own copy.
+    """
+    planned = planned_types(kernel)
+    if not planned:
+        return {op: op for op in kernel.walk()}
     twin = kernel.clone()
-    plan_swizzle(twin)
-    return dict(zip(kernel.walk(), twin.walk(), strict=True))
+    twins = dict(zip(kernel.walk(), twin.walk(), strict=True))
+    for buffer, type_ in planned.items():
+        assert isinstance(buffer, OpResult)
+        swizzled = twins[buffer.owner].results[buffer.index]
+        Rewriter.replace_value_with_new_type(swizzled, type_)
+    return twins
 
 
 def kernel_graph(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
@@ -48,6 +48,7 @@ __all__ = [
     "choose_swizzle",
     "chosen_layouts",
     "plan_swizzle",
+    "planned_types",
 ]
 
 
@@ -201,11 +202,17 @@ def chosen_layouts(root: Operation) -> dict[SSAValue, AnyLayout]:
     return {found.value: found.choice.chosen.layout for found in choose_layouts(root)}
 
 
+def planned_types(root: Operation) -> dict[SSAValue, Attribute]:
+    """The type of every shared-memory value under ``root`` that planning gives another layout."""
+    chosen = chosen_layouts(root).items()
+    types = ((value, with_layout(value.type, layout)) for value, layout in chosen)
+    return {value: planned for value, planned in types if planned != value.type}
+
+
 def plan_swizzle(root: Operation) -> None:
     """Chooses and writes the layout of every shared-memory value under ``root``."""
-    for value, layout in chosen_layouts(root).items():
-        if (planned := with_layout(value.type, layout)) != value.type:
-            Rewriter.replace_value_with_new_type(value, planned)
+    for value, planned in planned_types(root).items():
+        Rewriter.replace_value_with_new_type(value, planned)
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class Generator:
         start = perf_counter()
         for _ in range(3):
             self.step()
-        if prompt.is_cuda:
+        if prompt.is_cuda and not slides(self.cache, self.places):
             self.graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.graph):
                 self.step()
@@ -158,6 +158,15 @@ class Generator:
         return torch.cat(tokens).flatten(), torch.stack(logits), seconds
 
 
+def slides(cache: StaticCache, places: int) -> bool:
+    """Whether a layer keeps fewer tokens than the cache takes.
+
+    Transformers counts them in Python, and steps differ when they are full: a captured graph would
+    always be the same step.
+    """
+    return any(layer.is_sliding and layer.max_cache_len < places for layer in cache.layers)
+
+
 def new_generator(model: Any, system: str, places: int, sampling: Sampling) -> Generator:
     """A generator by a system, with room for so many tokens."""
     cache = StaticCache(config=model.config.get_text_config(decoder=True), max_cache_len=places)
@@ -170,7 +179,9 @@ def new_generator(model: Any, system: str, places: int, sampling: Sampling) -> G
     compiled: Callable[..., Tensor] = forward
     if system != EAGER:
         backend = "mugraph" if system == "mugraph" else "inductor"
-        compiled = torch.compile(forward, backend=backend, dynamic=False)
+        # Windows count tokens in Python: as a symbol, or each step is compiled again.
+        dynamic = None if any(layer.is_sliding for layer in cache.layers) else False
+        compiled = torch.compile(forward, backend=backend, dynamic=dynamic)
     token = torch.zeros(1, 1, dtype=torch.long, device=model.device)
     return Generator(model, compiled, cache, places, sampling, token)
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from mugraph.errors import UserError
 from mugraph.torch.backend import backend
+from mugraph.torch.breaks import graph_breaks
 from mugraph.torch.operator import import_torch
 from mugraph.torch.report import Report
 
@@ -47,9 +48,9 @@ def explain(model: Any, *inputs: Any, **named: Any) -> Report:
 
     The inputs are those of :func:`compile_model`, ``explain(model, (x, y))`` or a dict by name, or
     those of a call, ``explain(model, x, y)``; the model may be a function.  The report also says
-    what stayed in torch, and why.  Times are estimates; on a GPU each kernel is measured, too, and
-    programs run some times more.  On a CPU torch runs the model, and times are for the default
-    target.  Raises as :func:`compile_model`.
+    what stayed in torch, and why, and what ``torch.compile`` itself left out.  Times are estimates;
+    on a GPU each kernel is measured, too, and programs run some times more.  On a CPU torch runs
+    the model, and times are for the default target.  Raises as :func:`compile_model`.
     """
     torch = import_torch()
     module = model if inspect.isroutine(model) else _module_of(model)
@@ -69,7 +70,8 @@ def explain(model: Any, *inputs: Any, **named: Any) -> Report:
 
     with torch.no_grad():
         compiled = torch.compile(module, backend=reporting, dynamic=False)
-        given.run(compiled, is_exported=module is not model)
+        with graph_breaks() as report.breaks:
+            given.run(compiled, is_exported=module is not model)
         report.measure()
     return report
 
@@ -131,12 +133,20 @@ class Inputs:
                 f"the program was exported for other inputs ({str(error).splitlines()[0]}); export "
                 "it for inputs like these."
             ) from error
-        except (TypeError, import_torch()._dynamo.exc.TorchRuntimeError) as error:
+        except (TypeError, RuntimeError) as error:
+            # Operators raise RuntimeError itself; others derive from it, such as out of memory.
+            if type(error) not in (TypeError, RuntimeError, _while_tracing()):
+                raise
             cause: BaseException = error
             while (before := cause.__cause__ or cause.__context__) is not None:
                 cause = before
             reason = str(cause).splitlines()[0]
             raise UserError(f"the model does not run on these inputs: {reason}") from error
+
+
+def _while_tracing() -> type[Exception]:
+    """What torch raises where an operator refuses the inputs that it is traced with."""
+    return import_torch()._dynamo.exc.TorchRuntimeError
 
 
 def _inputs_of(inputs: Any) -> Inputs:

@@ -63,6 +63,8 @@ class Report:
     """Where the model calls the first one of each."""
     explains: bool = False
     """Whether the kernels of each island are to be explained."""
+    breaks: Counter[str] = field(default_factory=Counter[str])
+    """Why ``torch.compile`` itself ended graphs, and how often: what is there runs in Python."""
 
     def stays(self, node: Any, reason: str) -> None:
         """Notes a call that stays in torch."""
@@ -90,6 +92,10 @@ class Report:
             lines.append(f"  {count} {name}: {reason}")
             if what in self.places:
                 lines.append(f"    first at {self.places[what]}")
+        if self.breaks:
+            lines += ["", "left out by torch.compile, with every backend:"]
+        for reason, count in sorted(self.breaks.items()):
+            lines += wrap(f"  {count} {reason}", _WIDTH, subsequent_indent="    ")
         return "\n".join(lines)
 
     def _summary(self) -> str:

@@ -52,6 +52,24 @@ def draw(*shape: int, dtype: Any = None) -> Any:
     return torch.randn(*shape, generator=generator).to(dtype or torch.float32)
 
 
+def put_by_mask(x: Any, mask: Any, row: Any) -> Any:
+    """One number, a row, and a sum, wherever a mask of one dimension or two is true."""
+    x = x * 2
+    x[mask] = 0.5
+    x[mask[:, 0]] = -1.0
+    other = x.clone()
+    other[mask] = row
+    return x, other, x.index_put((mask,), row[0], accumulate=True)
+
+
+def every_second_place(x: Any, part: Any) -> Any:
+    """Steps of a slice that are written."""
+    x, other = x * 2, x.clone()
+    x[:, 1:7:2] = part
+    other[::2, 3:] += 1
+    return x, other
+
+
 functional = torch.nn.functional
 attention = functional.scaled_dot_product_attention
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
@@ -149,6 +167,14 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "not-finite": (lambda x: (x.isinf(), x.isnan(), torch.where(x.isinf().any(), 1.0, 2.0)),
                    [torch.tensor([1.0, float("inf"), -float("inf"), float("nan"), 3e38])]),
     "truths": (lambda x: ((x > 0).any(-1), (x > -2).all((0, 1), keepdim=True)), [draw(3, 4, 5)]),
+    "truths of numbers": (lambda x: (x.any(-1), x.relu().all((0, 2)), x.relu().logical_not()),
+                          [draw(3, 4, 5)]),
+    "what a mask names": (put_by_mask, [draw(3, 4, 2), draw(3, 4) > 0, draw(2)]),
+    "every second place": (every_second_place, [draw(3, 9), draw(3, 3)]),
+    "windows of rows": (lambda x: (x.unfold(1, 3, 3) * 2, x.unfold(-1, 4, 1), x.unfold(0, 2, 1)[0]),
+                        [draw(2, 7, 6)]),
+    "diagonals": (lambda x: (x.diagonal(1, -2, -1) * 2, x.diagonal(-1) + 1, x[0, :3].trace(),
+                             torch.einsum("bii->bi", x[:, :, :4])), [draw(2, 4, 6)]),
     "channels": (lambda x, m, v, w: functional.batch_norm(x, m, v.abs() + 0.5, w, m)
                  + functional.group_norm(x, 2, w, m), [draw(2, 6, 3, 4), *[draw(6)] * 3]),
     "pools": (lambda x: functional.avg_pool2d(x, 3, 2, 1), [draw(2, 3, 6, 5)]),
@@ -600,6 +626,14 @@ def test_parts_of_what_stays_are_not_counted() -> None:
     assert [*report.stayed] == [("aten.sort.default", "mugraph has no conversion of it")]
 
 
+def test_rows_that_a_mask_counts_stay_in_torch() -> None:
+    """The rows that are put are different ones."""
+    x, mask = draw(3, 4), torch.tensor([True, False, True])
+    eager, ours, report = compiled(lambda x, part: (x * 2).index_put((mask,), part), x, x[:2])
+    assert_near(ours, eager)
+    assert [*report.stayed] == [("aten.index_put.default", "it puts rows where a mask is true")]
+
+
 def test_convolutions_that_are_no_products_stay_in_torch() -> None:
     eager, ours, report = compiled(
         lambda x, w: functional.conv1d(x, w, groups=2) * 2, draw(1, 4, 9), draw(6, 2, 3)
@@ -729,6 +763,17 @@ def test_the_report_says_which_kernels_there_are() -> None:
     assert "first at test_torch_backend.py:" in report
 
 
+def test_the_report_says_what_torch_compile_leaves_out() -> None:
+    def branches(x: Any) -> Any:
+        return x * 2 if x.sum() > 0 else x - 1
+
+    report = mugraph_torch.explain(branches, draw(4, 4))
+    assert len(report.islands) == 2 and not report.stayed
+    assert "left out by torch.compile, with every backend:\n  " in str(report)
+    assert "Data-dependent branching. " in str(report)
+    assert not mugraph_torch.explain(lambda x: x * 2, draw(4)).breaks
+
+
 class Scaled(torch.nn.Module):
     """A model of two inputs."""
 
@@ -755,6 +800,8 @@ def test_what_is_explained_must_be_a_call_of_the_model() -> None:
     ]:
         with pytest.raises(UserError, match=sentence):
             mugraph_torch.explain(model, inputs)
+    with pytest.raises(UserError, match=r"does not run on these inputs: .* same dtype"):
+        mugraph_torch.explain(torch.nn.Linear(4, 2).eval(), x.half())
     with pytest.raises(UserError, match="in training mode"):
         mugraph_torch.explain(Scaled(), (x, x))
     with pytest.raises(UserError, match="does not take these inputs"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xdsl.dialects.builtin import i1
+
 import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.torch.aten.conversion import Call, converts, require
@@ -144,6 +146,7 @@ def _index_put(
     accumulate: bool = False,
 ) -> DTensor:  # fmt: skip
     given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    require(all(index.dtype != i1 for _, index in given), "it puts rows where a mask is true")
     require(len(given) == 1 and len(given[0][1].shape) == 1, "it puts single elements")
     require(not accumulate, "it adds to what is there")
     dim, rows = given[0]

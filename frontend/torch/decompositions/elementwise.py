@@ -8,6 +8,12 @@ from mugraph.torch.decompositions.table import decomposes
 from mugraph.torch.operator import import_torch
 
 
+@decomposes("logical_not.default")
+def _logical_not(x: Any) -> Any:
+    """Of a number, whether it is 0."""
+    return NotImplemented if x.dtype == import_torch().bool else x == 0
+
+
 @decomposes("expm1.default")
 def _expm1(x: Any) -> Any:
     """tanh(x / 2) (e^x + 1), which loses nothing near 0."""

@@ -25,6 +25,12 @@ def _argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return (-x).argmax(dim, keepdim) if x.is_floating_point() else NotImplemented
 
 
+@decomposes("any.default", "any.dim", "any.dims")
+def _any(x: Any, *dims: Any, **named: Any) -> Any:
+    """Of numbers, whether one is not 0."""
+    return NotImplemented if x.dtype == import_torch().bool else (x != 0).any(*dims, **named)
+
+
 @decomposes("logsumexp.default")
 def _logsumexp(x: Any, dims: Sequence[int], keepdim: bool = False) -> Any:
     """Over several dimensions that over one."""

@@ -29,16 +29,22 @@ def _slice_scatter(
     x: Any, part: Any, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Any:  # fmt: skip
-    """What stands before the part, the part, and what stands behind it."""
+    """What stands before the part, the part, and what stands behind it; steps pick its rows."""
+    torch, dim = import_torch(), dim % x.dim()
     first, last, _ = slice(start, end).indices(x.shape[dim])
-    if step != 1 or last <= first:
+    if last <= first:
         return NotImplemented
-    dim = dim % x.dim()
+    if step != 1:
+        places = torch.arange(x.shape[dim], device=x.device)
+        is_new = (places >= first) & (places < last) & ((places - first) % step == 0)
+        rows = ((places - first) // step).clamp(0, part.shape[dim] - 1)
+        is_new = is_new.view([-1 if at == dim else 1 for at in range(x.dim())])
+        return torch.where(is_new, torch.index_select(part.to(x.dtype), dim, rows), x)
     parts = [x.narrow(dim, 0, first), part, x.narrow(dim, last, x.shape[dim] - last)]
     # In the order of x in memory, which the result has: views of it may follow.
     order = sorted(range(x.dim()), key=lambda at: -x.stride(at))
     filled = [each.to(x.dtype).permute(order) for each in parts if each.numel()]
-    made = import_torch().cat(filled, order.index(dim)).contiguous()
+    made = torch.cat(filled, order.index(dim)).contiguous()
     return made.permute([order.index(at) for at in range(x.dim())])
 
 
@@ -90,6 +96,50 @@ def _index(x: Any, indices: Sequence[Any]) -> Any:
         new = range(places.dim())
         chosen = chosen.movedim(tuple(new), tuple(at + dims[0] for at in new)).contiguous()
     return chosen
+
+
+@decomposes("unfold.default")
+def _unfold(x: Any, dim: int, size: int, step: int) -> Any:
+    """Rows of a table; a view where windows do not overlap and nothing is between them."""
+    if not x.dim() or not size:
+        return NotImplemented
+    torch, dim = import_torch(), dim % x.dim()
+    count = (x.shape[dim] - size) // step + 1
+    if step == size:
+        chosen = x.narrow(dim, 0, count * size)
+    else:
+        places = torch.arange(count, device=x.device)[:, None] * step
+        places = places + torch.arange(size, device=x.device)
+        chosen = torch.index_select(x, dim, places.reshape(-1))
+    return chosen.unflatten(dim, (count, size)).movedim(dim + 1, -1)
+
+
+@decomposes("index_put.default")
+def _index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """A choice by a mask, where what is put is the same for all places that the mask names."""
+    torch = import_torch()
+    *before, mask = indices
+    if mask is None or mask.dtype != torch.bool or any(each is not None for each in before):
+        return NotImplemented
+    behind = x.dim() - len(before) - mask.dim()
+    if not mask.dim() or values.dim() > behind:
+        return NotImplemented
+    values = values.to(x.device)
+    mask = mask.to(x.device).reshape(*mask.shape, *[1] * behind)
+    return torch.where(mask, x + values if accumulate else values, x)
+
+
+@decomposes("diagonal.default")
+def _diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """Rows of a table that has two dimensions in one."""
+    torch = import_torch()
+    both = x.movedim((dim1, dim2), (0, 1))
+    first = max(offset, 0) + max(-offset, 0) * both.shape[1]
+    count = min(both.shape[0] - max(-offset, 0), both.shape[1] - max(offset, 0))
+    if count <= 0:
+        return NotImplemented
+    places = torch.arange(count, device=x.device) * (both.shape[1] + 1) + first
+    return torch.index_select(both.reshape(-1, *both.shape[2:]), 0, places).movedim(0, -1)
 
 
 def _flat_places(indices: Sequence[Any], extents: Sequence[int]) -> Any:

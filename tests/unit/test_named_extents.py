@@ -361,6 +361,29 @@ def test_kernels_of_whole_tensors_have_copies_of_the_rows_of_a_call() -> None:
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
+def test_a_kernel_reads_rows_that_numbers_of_a_call_name() -> None:
+    """It reads as many numbers as its tile has: of a copy, as the call may have fewer."""
+    graph = mi.new_kernel_graph("embedding")
+    ids = graph.new_input((rows(()),), dtype=mi.int32, name="ids")
+    table, w = graph.new_input((50, 32), name="table"), graph.new_input((32, 40), name="w")
+    graph.mark_output(graph.rms_norm(mi.gather(table, ids), (32,)) @ w)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    module.verify()
+    assert "kn.gather" not in str(module) and str(module).count("kn.copy") == 1
+
+    def check(kernel: CudaModule) -> None:
+        values, w = (RANDOM.standard_normal(n).astype(np.float16) for n in ((50, 32), (32, 40)))
+        for size in (0, 1, 61, 150):
+            given = [RANDOM.integers(0, 50, size).astype(np.int32), values, w]
+            expected = numpy_norm(values.astype(np.float64)[given[0]]) @ w.astype(np.float64)
+            for (found,) in (kernel.run(given), run_function(module, "embedding", given)):
+                assert found.shape == expected.shape
+                np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
+
+    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
+
+
 def test_the_library_multiplies_rows_of_a_call_where_there_are_buckets() -> None:
     made = generate_cuda(scheduled("linear", "chosen"), make_context(), "sm_90a")
     assert made.source.count("kn::gemm<") == 1 + len(BUCKETS)

@@ -557,6 +557,28 @@ def two_meanings(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     return graph.new_input((m, 16), name="x") + other
 
 
+def sliced_rows(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.new_input((m, 16), name="x")[-1:]
+
+
+def sliced_columns(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    """A call may have fewer rows than there are columns: none is left out while it is built."""
+    return graph.new_input((m, 16), name="x")[:, :m]
+
+
+def longer(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.concat(graph.new_input((m, 16)), graph.new_input((3, 16)), 0, name="y")
+
+
+def three_names(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return mi.exp(graph.new_input((m, mi.Extent("n", largest=3), mi.Extent("k", largest=3))))
+
+
+def grouped(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    ends = graph.new_input((4,), dtype=mi.int32)
+    return mi.grouped_matmul(graph.new_input((m, 64)), graph.new_input((4, 64, 32)), ends)
+
+
 def test_a_value_returned_twice_and_an_argument_are_results_of_their_own() -> None:
     graph = mi.new_kernel_graph("twice")
     x = graph.new_input((rows(), 16), name="x")
@@ -578,6 +600,7 @@ def test_a_value_returned_twice_and_an_argument_are_results_of_their_own() -> No
         ({"largest": 16, "buckets": (32,)}, "a bucket cannot be: m is 32; it may be 0 to 16"),
         ({"largest": 16, "multiple": 5}, "m is 16, which is no multiple of 5"),
         ({"largest": "big"}, "'m': largest and multiple: .*; expected integers"),
+        ({"largest": 2**31}, "give a multiple of it from 1 to 2147483647"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused_where_they_stand(
@@ -597,6 +620,11 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
         (transposed, "only its first dimension may have one"),
         (largest_elements, "'kn.top_k' of %x does not take %x"),
         (two_meanings, "use one mi.Extent for all tensors"),
+        (sliced_rows, "DTensor(mx16xf16)[...]: the slice of dimension 0 depends on 'm', which is"),
+        (sliced_columns, "the slice of dimension 1 depends on 'm', which is known only at a call"),
+        (longer, "%y would have a number of elements that is computed from 'm'"),
+        (three_names, "m, n, k are extents of one tensor, of which at most 2 may have names"),
+        (grouped, "grouped_matmul: there are 'm' rows, known only at a call"),
     ],
 )
 def test_programs_that_are_refused(

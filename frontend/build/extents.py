@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from mugraph.build.errors import STAND_INS, BuildError, in_names, require_integers
+from mugraph.build.errors import BuildError, in_names, require_integers
 from mugraph.build.tensors import DTensor
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
@@ -24,7 +24,7 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.tensor_types import STAND_INS, value_label
 from mugraph.passes.program.named_extents import (
     NamedExtentError,
     names_of_values,
@@ -42,8 +42,6 @@ def _stand_ins() -> Iterator[int]:
 _PRIMES = _stand_ins()
 COMPUTED = 5
 """What is more than such a part of an extent's prime may be computed from it."""
-MOST_NAMED = 2
-"""Dimensions with names of one tensor: with more primes it would have too many elements."""
 
 
 class Extent(int):
@@ -103,14 +101,7 @@ class Extent(int):
 
 def note_extents(known: dict[str, Extent], dims: Iterable[object]) -> None:
     """Adds the named extents among a tensor's; raises where one name has two meanings."""
-    named = [extent for extent in dims if isinstance(extent, Extent)]
-    if len(named) > MOST_NAMED:
-        raise BuildError(
-            f"new_input: {', '.join(extent.named.name for extent in named)} are extents of one "
-            f"tensor, of which at most {MOST_NAMED} may have names: not yet; write the largest "
-            "value of the others, and mask what shall not count"
-        )
-    for extent in named:
+    for extent in (each for each in dims if isinstance(each, Extent)):
         other = known.setdefault(extent.named.name, extent)
         if other.named != extent.named:
             raise BuildError(
@@ -176,7 +167,8 @@ def _require_not_computed(extent: int, value: SSAValue, known: Mapping[str, Exte
     written = math.prod(of_operands - {*primes.values()})
     for name, prime in primes.items():
         is_merged = not written % extent
-        if extent not in of_operands and not is_merged and extent * COMPUTED > prime:
+        is_known = extent in of_operands or any(extent % int(each) == 0 for each in known.values())
+        if not is_known and not is_merged and extent * COMPUTED > prime:
             raise BuildError(
                 f"a dimension of {value_label(value)} would have a number of elements that is "
                 f"computed from '{name}', which is known only at a call: not yet; keep '{name}' a "

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from xdsl.ir import Attribute
 
 from mugraph.build.elementwise import of_tensors
-from mugraph.build.errors import STAND_INS, BuildError, build_errors
+from mugraph.build.errors import BuildError, build_errors
 from mugraph.build.programs import ProgramOperators
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph
 from mugraph.dialects import kn
 from mugraph.dialects.precision import Precision
-from mugraph.dialects.tensor_types import dims
+from mugraph.dialects.tensor_types import STAND_INS, dims
 
 LARGEST_TILE = 128
 """A tile has no more rows."""

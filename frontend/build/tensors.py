@@ -9,9 +9,16 @@ from typing import Any, Self, cast
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
-from mugraph.build.errors import STAND_INS, BuildError, in_names
+from mugraph.build.errors import BuildError, in_names
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.tensor_types import dims, element_type_of, layout_of, shape_of, strides_of
+from mugraph.dialects.tensor_types import (
+    STAND_INS,
+    dims,
+    element_type_of,
+    layout_of,
+    shape_of,
+    strides_of,
+)
 
 
 @dataclass(frozen=True, eq=False)

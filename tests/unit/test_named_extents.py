@@ -570,10 +570,6 @@ def longer(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     return graph.concat(graph.new_input((m, 16)), graph.new_input((3, 16)), 0, name="y")
 
 
-def three_names(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
-    return mi.exp(graph.new_input((m, mi.Extent("n", largest=3), mi.Extent("k", largest=3))))
-
-
 def grouped(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     ends = graph.new_input((4,), dtype=mi.int32)
     return mi.grouped_matmul(graph.new_input((m, 64)), graph.new_input((4, 64, 32)), ends)
@@ -623,7 +619,6 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
         (sliced_rows, "DTensor(mx16xf16)[...]: the slice of dimension 0 depends on 'm', which is"),
         (sliced_columns, "the slice of dimension 1 depends on 'm', which is known only at a call"),
         (longer, "%y would have a number of elements that is computed from 'm'"),
-        (three_names, "m, n, k are extents of one tensor, of which at most 2 may have names"),
         (grouped, "grouped_matmul: there are 'm' rows, known only at a call"),
     ],
 )

@@ -271,6 +271,12 @@ def bucket_ends(function: FuncOp) -> list[tuple[int, ...]]:
         for extent, end in zip(extents, ends[-1], strict=True):
             if (fault := extent.fault(end)) is not None:
                 raise VerifyException(f"{what}: {entry} cannot be: {fault}")
+        for before in ends[:-1]:
+            if all(most >= end for most, end in zip(before, ends[-1], strict=True)):
+                raise VerifyException(
+                    f"{what}: no call takes {list(ends[-1])}, since {list(before)} before it holds "
+                    "all of its values; leave it out, or write it first"
+                )
     if not ends or ends[-1] != largest:
         raise VerifyException(
             f"{what}: the last bucket ends at {list(largest)}, the largest values"
@@ -440,6 +446,13 @@ def is_verified_when_static(op: Operation) -> bool:
     """Whether a static copy is verified of an operator on tensors with extents that are open."""
     function = enclosing(op, FuncOp)
     return function is not None and EXTENTS in function.attributes
+
+
+def is_one_of_buckets(function: FuncOp) -> bool:
+    """Whether a static function is one of several for the values that calls say."""
+    is_listed = any(key in function.attributes for key in (BUCKET_OF, BUCKETS))
+    known = named_extents(function).values()
+    return is_listed or any(extent.least > extent.multiple for extent in known)
 
 
 def is_smaller_bucket(function: FuncOp) -> bool:

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import is_known_element_type
+from mugraph.dialects.tensor_types import STAND_INS
 from mugraph.errors import UserError
 
 
@@ -32,10 +33,6 @@ def require_element_type(what: str, dtype: Attribute) -> None:
         raise BuildError(
             f"{what}: {dtype!r} is no element type of mugraph.build, such as mugraph.build.float16"
         )
-
-
-STAND_INS: dict[int, str] = {}
-"""Numbers that stand in for extents which calls say, and the names of these."""
 
 
 def in_names(text: str) -> str:

@@ -12,9 +12,9 @@ from typing import Self, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from mugraph.build.errors import STAND_INS, BuildError, require_integers
+from mugraph.build.errors import BuildError, in_names, require_integers
 from mugraph.build.tensors import DTensor
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
@@ -24,7 +24,7 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
     with_names,
 )
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.tensor_types import STAND_INS, value_label
 from mugraph.passes.program.named_extents import (
     NamedExtentError,
     names_of_values,
@@ -40,6 +40,8 @@ def _stand_ins() -> Iterator[int]:
 
 
 _PRIMES = _stand_ins()
+COMPUTED = 5
+"""What is more than such a part of an extent's prime may be computed from it."""
 
 
 class Extent(int):
@@ -65,7 +67,7 @@ class Extent(int):
         held: DTensor | None = None,
     ) -> Self:
         """``name`` is that of the C interface's argument, and the same for all tensors."""
-        if not name.isidentifier():
+        if not (isinstance(name, str) and name.isidentifier()):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(f"{name!r} cannot name an extent; use letters, digits and '_'")
         require_integers(f"Extent '{name}': largest and multiple", [largest, multiple])
         most = buckets if isinstance(buckets, int) else 0
@@ -75,9 +77,12 @@ class Extent(int):
             raise BuildError(f"Extent '{name}': an estimate chooses at least 1 bucket, not {most}")
         if min(largest, multiple, *ends) < 1:
             raise BuildError(f"Extent '{name}': largest, multiple and buckets are at least 1")
+        found = NamedExtent(name, largest, multiple)
         for value in (largest, *ends):
-            if (fault := NamedExtent(name, largest, multiple).fault(value)) is not None:
+            if (fault := found.fault(value)) is not None:
                 raise BuildError(f"Extent '{name}': largest or a bucket cannot be: {fault}")
+        if (fault := found.own_fault) is not None:
+            raise BuildError(f"Extent '{name}' {fault}")
         prime = next((number for number, known in STAND_INS.items() if known == name), None)
         if prime is None:
             prime = next(_PRIMES)
@@ -95,15 +100,14 @@ class Extent(int):
 
 
 def note_extents(known: dict[str, Extent], dims: Iterable[object]) -> None:
-    """Adds the named extents among some; raises where one name has two meanings."""
-    for extent in dims:
-        if isinstance(extent, Extent):
-            other = known.setdefault(extent.named.name, extent)
-            if other.named != extent.named:
-                raise BuildError(
-                    f"new_input: '{extent.named.name}' is another {extent!r} than the one of a "
-                    "tensor before; use one mi.Extent for all tensors"
-                )
+    """Adds the named extents among a tensor's; raises where one name has two meanings."""
+    for extent in (each for each in dims if isinstance(each, Extent)):
+        other = known.setdefault(extent.named.name, extent)
+        if other.named != extent.named:
+            raise BuildError(
+                f"new_input: '{extent.named.name}' is another {extent!r} than the one of a "
+                "tensor before; use one mi.Extent for all tensors"
+            )
 
 
 def open_extents(function: FuncOp, known: Mapping[str, Extent]) -> None:
@@ -117,6 +121,8 @@ def open_extents(function: FuncOp, known: Mapping[str, Extent]) -> None:
     for value in values:
         for extent in extents_in(value.type):
             _require_alone(extent, value, known)
+            _require_not_computed(extent, value, known)
+    for value in values:
         if any(_names(value.type, known)):
             Rewriter.replace_value_with_new_type(value, _opened(value.type, known))
     function.arg_attrs = with_names(function.arg_attrs, of_arguments)
@@ -125,7 +131,7 @@ def open_extents(function: FuncOp, known: Mapping[str, Extent]) -> None:
     try:
         names_of_values(function)
     except NamedExtentError as error:
-        raise BuildError(str(error)) from None
+        raise BuildError(in_names(str(error))) from None
 
 
 def require_parallel_extents(
@@ -149,6 +155,24 @@ def _require_alone(extent: int, value: SSAValue, known: Mapping[str, Extent]) ->
             raise BuildError(
                 f"a dimension of {value_label(value)} would be '{name}' times {extent // prime}; "
                 f"keep '{name}' a dimension of its own"
+            )
+
+
+def _require_not_computed(extent: int, value: SSAValue, known: Mapping[str, Extent]) -> None:
+    """Raises where an operator makes an extent of one that only a call says, such as m + 3."""
+    of_operands: set[int] = set()
+    if isinstance(value.owner, Operation):
+        of_operands.update(*(extents_in(operand.type) for operand in value.owner.operands))
+    primes = {name: int(prime) for name, prime in known.items() if int(prime) in of_operands}
+    written = math.prod(of_operands - {*primes.values()})
+    for name, prime in primes.items():
+        is_merged = not written % extent
+        is_known = extent in of_operands or any(extent % int(each) == 0 for each in known.values())
+        if not is_known and not is_merged and extent * COMPUTED > prime:
+            raise BuildError(
+                f"a dimension of {value_label(value)} would have a number of elements that is "
+                f"computed from '{name}', which is known only at a call: not yet; keep '{name}' a "
+                "dimension of its own, and whole"
             )
 
 

@@ -20,7 +20,7 @@ from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph
 from mugraph.dialects import kn
 from mugraph.dialects.precision import Precision
-from mugraph.dialects.tensor_types import dims
+from mugraph.dialects.tensor_types import STAND_INS, dims
 
 LARGEST_TILE = 128
 """A tile has no more rows."""
@@ -133,6 +133,12 @@ class GroupOperators(ProgramOperators):
                 "n) and (groups)"
             )
         rows, columns = x.shape[0], matrices.shape[2]
+        if (named := STAND_INS.get(rows)) is not None:
+            raise BuildError(
+                f"grouped_matmul: there are '{named}' rows, known only at a call, and tables of "
+                "tiles are made for a number of rows: not yet; give x as many rows as there may "
+                "be, and those that do not count to the last group"
+            )
         size = rows_per_tile or rows_of_a_tile(rows, count)
         tiles = self.group_tiles(ends, rows, size)
         product = self._product_of_tiles(x, matrices, tiles, size, dtype or x.dtype, precision)

@@ -9,9 +9,16 @@ from typing import Any, Self, cast
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
-from mugraph.build.errors import BuildError
+from mugraph.build.errors import BuildError, in_names
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.tensor_types import dims, element_type_of, layout_of, shape_of, strides_of
+from mugraph.dialects.tensor_types import (
+    STAND_INS,
+    dims,
+    element_type_of,
+    layout_of,
+    shape_of,
+    strides_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +178,8 @@ class DTensor(Handle):
                 f"{self!r}[...]: expected slices without steps, such as x[2:5], for up to "
                 f"{len(shape)} dimensions; of one place write x[2:3], and drop it by reshape"
             )
+        for dim, (part, extent) in enumerate(zip(given, shape, strict=False)):
+            _require_known(self, dim, part, extent)
         ends = [part.indices(extent)[:2] for part, extent in zip(given, shape, strict=False)]
         ends += [(0, extent) for extent in shape[len(ends) :]]
         extents = [stop - start for start, stop in ends]
@@ -181,6 +190,19 @@ class DTensor(Handle):
                 f"{ends[empty][1]}, has no elements; parts have at least one"
             )
         return self.graph.slice(self, [start for start, _ in ends], extents)
+
+
+def _require_known(x: DTensor, dim: int, part: slice, extent: int) -> None:
+    """Raises :class:`BuildError` for a part that begins or ends where only a call says."""
+    if (part.start, part.stop) in ((None, None), (None, extent), (0, None), (0, extent)):
+        return
+    for number in (part.start, part.stop, extent):
+        if (name := STAND_INS.get(number)) is not None:
+            raise BuildError(
+                f"{in_names(repr(x))}[...]: the slice of dimension {dim} depends on '{name}', "
+                "which is known only at a call; take all of the dimension, and mask what shall not "
+                "count"
+            )
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -194,6 +194,11 @@ class ForloopOp(CarriesTiles):
                 f"its body does {self.step_of} iterations, which must divide their number; this "
                 "must be written, and no first one be peeled"
             )
+        if self.step is not None and kernel.domain is not None:
+            raise OperatorError(
+                f"its body does {self.step_of} iterations, and 'where' of {op_label(kernel)} lets "
+                "blocks run any number of them, which it may not divide; leave out 'step'"
+            )
         if any(loop.trip_count != count for loop in loops_of(kernel)):
             often = value_label(count) if isinstance(count, SSAValue) else count
             raise VerifyException(

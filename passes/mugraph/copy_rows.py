@@ -2,7 +2,8 @@
 
 Tiles of custom kernels end where the rows of a call do.  Other kernels compute what is behind them,
 too: of arguments they read copies with room for all rows, and what they touch of results is copied
-as far as a call has it.  What lies behind the rows of a copy is anything.
+as far as a call has it.  What lies behind the rows of a copy is anything.  Custom kernels read
+copies of numbers that name rows: as many as a tile has, whatever a call says.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from mugraph.dialects import kn
+from mugraph.dialects import kn, tb
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import Names, argument_names, named_extents, result_names
 from mugraph.dialects.tensor_types import shape_of
@@ -75,6 +76,21 @@ def _root(value: SSAValue) -> SSAValue:
     return value
 
 
+def _numbers_read_together(kernel: kn.CustomizedOp) -> set[int]:
+    """The operands of a custom kernel that name several rows of a tile along a first dimension.
+
+    A call says only extents of those.  Blocks of one number are not launched behind them.
+    """
+    loads = [op for op in kernel.body.block.ops if isinstance(op, tb.InputOp)]
+    found: set[int] = set()
+    for op in loads:
+        extents = zip(op.numbers_shape, shape_of(op.result.type), strict=False)
+        first = next((tile for extent, tile in extents if extent > 1), 1)
+        if isinstance(op.through, BlockArgument) and first > 1:
+            found.add(op.through.index)
+    return found
+
+
 def copy_rows(function: FuncOp) -> None:
     """Puts copies around the kernels of a function that do not end where a call says."""
     copies = RowCopies(function)
@@ -86,6 +102,9 @@ def copy_rows(function: FuncOp) -> None:
     touched = {_root(value) for op in whole for value in (*op.operands, *op.results)}
     for op in whole:
         op.operands = [copies.whole(value) for value in op.operands]
+    for op in computing:
+        for operand in _numbers_read_together(op) if isinstance(op, kn.CustomizedOp) else ():
+            op.operands[operand] = copies.whole(op.operands[operand])
     for index, value in enumerate(end.operands):
         name = copies.said_among(result_names(function, index))
         if name is not None and _root(value) in touched:

@@ -175,7 +175,8 @@ class InsertCopiesPass(ModulePass):
     an operand or the result of ``kn.matmul`` a layout that cuBLAS cannot take (neither of the last
     two dimensions has stride 1, or rows overlap or are broadcast), the product is taken of copies,
     whose layouts are chosen by ``--resolve-layout``.  Operands of f8 are converted to f16 first.
-    Kernels that do not end where a call says have copies with room for all rows.
+    Kernels that do not end where a call says have copies with room for all rows.  So have those
+    that load several rows through numbers, where a call says how many numbers there are.
 
     Before::
 

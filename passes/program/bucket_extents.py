@@ -103,6 +103,18 @@ def bucket_extents(function: FuncOp) -> list[FuncOp]:
     return [bucket_at(function, ranges) for ranges in buckets]
 
 
+def _require_chosen(function: FuncOp) -> None:
+    """Raises :class:`NamedExtentError` where an estimate was to choose buckets, and has not."""
+    for extent in called_extents(require_names(function).values()):
+        if BUCKETS not in function.attributes and extent.most_buckets > 1:
+            raise NamedExtentError(
+                f"{op_label(function)}: an estimate shall choose where at most "
+                f"{extent.most_buckets} ranges of '{extent.name}' end, which it does while it "
+                "chooses kernels: run --choose-buckets before --bucket-extents (mugraph.compile "
+                "does, unless fuse=False), or write the ends, as in buckets = [16, 64]"
+            )
+
+
 def bucket_at(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
     """The static function at the largest values of these ranges; ``--name-extents`` ran before."""
     ending = [extent.name for extent in ranges if not extent.is_fixed]
@@ -132,7 +144,8 @@ def bucket_at(function: FuncOp, ranges: Sequence[NamedExtent]) -> FuncOp:
         set_named_extents(copy, {extent.name: extent for extent in ranges})
     else:
         del copy.attributes[EXTENTS]
-    copy.attributes.pop(BUCKETS, None)
+    if len(bucket_ends(function)) == 1:
+        copy.attributes.pop(BUCKETS, None)
     if any(extent.largest != whole[extent.name].largest for extent in ranges):
         name = function.sym_name.data
         copy.attributes[BUCKET_OF] = StringAttr(name)
@@ -233,6 +246,7 @@ class BucketExtentsPass(ModulePass):
         """Replaces every function with open extents by its buckets."""
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp) and is_open(function):
+                _require_chosen(function)
                 for bucket in bucket_extents(function):
                     op.body.block.insert_op_before(bucket, function)
                 function.detach()

@@ -94,6 +94,8 @@ def _promoted(
     products = [op for op in body if isinstance(op, sched.WarpgroupMmaOp)]
     if len(products) != 1 or loop.is_peeled or loop.step_of > 1:
         return None
+    if enclosing_kernel(loop).domain is not None:
+        return None  # a block may run any number of iterations
     (product,) = products
     of_tiles = product.through is None and isinstance(product.lhs.type, sched.SharedType)
     is_alone = of_tiles and product.is_fresh and not product.is_async

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import VerifyException
 
 import mugraph.build as mi
 from mugraph.dialects.named_extents import (
     NamedExtent,
     bucket_ends,
     called_extents,
+    is_one_of_buckets,
     named_extents,
 )
-from mugraph.passes.program.bucket_extents import BucketExtentsPass, buckets_of_extents
+from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.mugraph.plan.tiles import time_of_smaller
+from mugraph.passes.program.bucket_extents import (
+    BucketExtentsPass,
+    bucket_extents,
+    buckets_of_extents,
+)
 from mugraph.passes.program.choose_buckets import (
     ChooseBucketsPass,
     most_buckets,
+    times,
     write_ends,
 )
 from mugraph.passes.program.choose_buckets.choice import SizeTimes, Values, choose_ends, holds
 from mugraph.passes.program.choose_buckets.sizes import MOST_SIZES, sizes_of
 from mugraph.passes.program.choose_buckets.times import time_sizes
 from mugraph.passes.program.named_extents import NamedExtentError
-from mugraph.passes.targets import target_named
+from mugraph.passes.targets import Target, target_named
 from mugraph.reading import make_context
 
 TARGET = target_named("h200")
@@ -139,6 +152,62 @@ def test_what_cannot_be_chosen_is_said(rows: object, keys: object, fault: str) -
     module = decode(rows, keys).parent_op()
     with pytest.raises(NamedExtentError, match=fault):
         ChooseBucketsPass().apply(make_context(), module)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("end", [(64, 8), (32, 8)])
+def test_a_bucket_that_no_call_takes_is_refused(end: Values) -> None:
+    """A call takes the first box that holds its values."""
+    function = decode()
+    write_ends(function, [(64, 8), end, (64, 4096)])
+    with pytest.raises(VerifyException, match=r"no call takes .*, since \[64, 8\] before it holds"):
+        bucket_ends(function)
+
+
+def test_the_largest_box_is_one_of_several() -> None:
+    """No other box ends where it does along an extent."""
+    graph = mi.new_kernel_graph("apart")
+    for rows in (mi.Extent("m", largest=64), mi.Extent("n", largest=512)):
+        graph.mark_output(mi.exp(graph.new_input((rows, 32))))
+    function = graph.module().body.block.first_op
+    assert isinstance(function, FuncOp)
+    write_ends(function, [(12, 48), (64, 512)])
+    assert [is_one_of_buckets(each) for each in bucket_extents(function)] == [True, True]
+    write_ends(function, [(64, 512)])
+    assert [is_one_of_buckets(each) for each in bucket_extents(function)] == [False]
+
+
+def test_ends_that_were_to_be_chosen_are_chosen_before() -> None:
+    module = mlp(512).parent_op()
+    assert isinstance(module, ModuleOp)
+    with pytest.raises(NamedExtentError, match=r"at most 3 ranges of 'm' end, .* fuse=False"):
+        PassPipeline(compile_pipeline(fuse=False)).apply(make_context(), module)
+
+
+def test_a_program_of_no_time_has_one_bucket() -> None:
+    sizes = [(8,), (16,)]
+    table = SizeTimes({end: {size: 0.0 for size in sizes if size <= end} for end in sizes})
+    assert choose_ends(table, most=2) == [(16,)]
+
+
+def test_a_size_without_an_estimate_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would count as the best one if its kernels took no time."""
+    sizes: list[Values] = [(16,), (64,), (512,)]
+    without = 64
+
+    def unknown(target: Target) -> Callable[..., float | None]:
+        known = time_of_smaller(target)
+
+        def time(model: Any, candidate: Any, shrink: Any) -> float | None:
+            rows = max(model.space.dimensions, key=lambda each: each.extent == without).extent
+            return None if rows == without else known(model, candidate, shrink)
+
+        return time
+
+    monkeypatch.setattr(times, "time_of_smaller", unknown)
+    assert [*time_sizes(mlp(512), sizes, TARGET).times] == [(16,), (512,)]
+    without = 512
+    with pytest.raises(NamedExtentError, match="write where ranges end in 'buckets'"):
+        time_sizes(mlp(512), sizes, TARGET)
 
 
 def test_an_estimate_chooses_at_least_one_bucket() -> None:

@@ -16,8 +16,8 @@ from mugraph.dialects import kn
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.fuse_kernels import fuse_program
-from mugraph.passes.program.fuse_kernels.choice import find_kernels
-from mugraph.passes.targets import target_named
+from mugraph.passes.program.fuse_kernels.choice import Found, find_kernels
+from mugraph.passes.targets import Target, target_named
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.interpreter import run_function
@@ -188,6 +188,20 @@ def test_an_estimate_says_what_chunks_would_take() -> None:
     (reason,) = find_kernels(function, target_named("h200")).sequential
     assert reason.startswith("in chunks of products they would take ")
     assert len(scans_in(function)) == 1
+
+
+def test_chunks_that_are_as_long_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 96 elements a chunk has 48, be 64 wanted or 128."""
+    searched: list[FuncOp] = []
+    of = Found.of
+
+    def counted(function: FuncOp, target: Target, **options: bool) -> Found:
+        searched.append(function)
+        return of(function, target, **options)
+
+    monkeypatch.setattr(Found, "of", counted)
+    find_kernels(along(96), target_named("h200"))
+    assert len(searched) == 2  # the scan as it is written, and in chunks
 
 
 @pytest.mark.parametrize("dtype", [mi.float32, mi.bfloat16], ids=["f32", "bf16"])

@@ -183,6 +183,19 @@ def test_every_level_computes_the_same_at_every_size(program: str) -> None:
         require_close(program, run_function(module, None, given), meant)
 
 
+def test_a_tensor_may_have_three_names() -> None:
+    """Together they stand for more elements than a tensor may have."""
+    graph = mi.new_kernel_graph("three")
+    b, holders = mi.Extent("b", largest=5), [graph.new_input((1,), dtype=mi.int32) for _ in "tn"]
+    t, n = (mi.Extent(name, largest=9, held=each) for name, each in zip("tn", holders, strict=True))
+    graph.mark_output(graph.new_input((b, t, n)) @ graph.new_input((b, n, 8)))
+    x, w = (RANDOM.standard_normal(shape).astype(np.float16) for shape in ((3, 9, 9), (3, 9, 8)))
+    given = [np.array([4], np.int32), np.array([7], np.int32), x, w]
+    (found,) = run_function(graph.module(), None, given, "float64")
+    expected = x[:, :4, :7].astype(np.float64) @ w[:, :7].astype(np.float64)
+    np.testing.assert_allclose(found[:, :4], expected, rtol=1e-9)
+
+
 def test_the_level_of_addresses_knows_lengths() -> None:
     """A tile that ends in the middle, and no tile at all."""
     module = scheduled("products")

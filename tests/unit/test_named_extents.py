@@ -361,6 +361,29 @@ def test_kernels_of_whole_tensors_have_copies_of_the_rows_of_a_call() -> None:
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
+def test_a_kernel_reads_rows_that_numbers_of_a_call_name() -> None:
+    """It reads as many numbers as its tile has: of a copy, as the call may have fewer."""
+    graph = mi.new_kernel_graph("embedding")
+    ids = graph.new_input((rows(()),), dtype=mi.int32, name="ids")
+    table, w = graph.new_input((50, 32), name="table"), graph.new_input((32, 40), name="w")
+    graph.mark_output(graph.rms_norm(mi.gather(table, ids), (32,)) @ w)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    module.verify()
+    assert "kn.gather" not in str(module) and str(module).count("kn.copy") == 1
+
+    def check(kernel: CudaModule) -> None:
+        values, w = (RANDOM.standard_normal(n).astype(np.float16) for n in ((50, 32), (32, 40)))
+        for size in (0, 1, 61, 150):
+            given = [RANDOM.integers(0, 50, size).astype(np.int32), values, w]
+            expected = numpy_norm(values.astype(np.float64)[given[0]]) @ w.astype(np.float64)
+            for (found,) in (kernel.run(given), run_function(module, "embedding", given)):
+                assert found.shape == expected.shape
+                np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
+
+    check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
+
+
 def test_the_library_multiplies_rows_of_a_call_where_there_are_buckets() -> None:
     made = generate_cuda(scheduled("linear", "chosen"), make_context(), "sm_90a")
     assert made.source.count("kn::gemm<") == 1 + len(BUCKETS)
@@ -534,6 +557,24 @@ def two_meanings(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     return graph.new_input((m, 16), name="x") + other
 
 
+def sliced_rows(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.new_input((m, 16), name="x")[-1:]
+
+
+def sliced_columns(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    """A call may have fewer rows than there are columns: none is left out while it is built."""
+    return graph.new_input((m, 16), name="x")[:, :m]
+
+
+def longer(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return graph.concat(graph.new_input((m, 16)), graph.new_input((3, 16)), 0, name="y")
+
+
+def grouped(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    ends = graph.new_input((4,), dtype=mi.int32)
+    return mi.grouped_matmul(graph.new_input((m, 64)), graph.new_input((4, 64, 32)), ends)
+
+
 def test_a_value_returned_twice_and_an_argument_are_results_of_their_own() -> None:
     graph = mi.new_kernel_graph("twice")
     x = graph.new_input((rows(), 16), name="x")
@@ -555,6 +596,7 @@ def test_a_value_returned_twice_and_an_argument_are_results_of_their_own() -> No
         ({"largest": 16, "buckets": (32,)}, "a bucket cannot be: m is 32; it may be 0 to 16"),
         ({"largest": 16, "multiple": 5}, "m is 16, which is no multiple of 5"),
         ({"largest": "big"}, "'m': largest and multiple: .*; expected integers"),
+        ({"largest": 2**31}, "give a multiple of it from 1 to 2147483647"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused_where_they_stand(
@@ -574,6 +616,10 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
         (transposed, "only its first dimension may have one"),
         (largest_elements, "'kn.top_k' of %x does not take %x"),
         (two_meanings, "use one mi.Extent for all tensors"),
+        (sliced_rows, "DTensor(mx16xf16)[...]: the slice of dimension 0 depends on 'm', which is"),
+        (sliced_columns, "the slice of dimension 1 depends on 'm', which is known only at a call"),
+        (longer, "%y would have a number of elements that is computed from 'm'"),
+        (grouped, "grouped_matmul: there are 'm' rows, known only at a call"),
     ],
 )
 def test_programs_that_are_refused(

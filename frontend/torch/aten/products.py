@@ -10,9 +10,9 @@ from xdsl.ir import Attribute
 
 import mugraph.build as mi
 from mugraph.build import DTensor
-from mugraph.build.errors import STAND_INS
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
+from mugraph.dialects.tensor_types import STAND_INS
 from mugraph.torch.aten.conversion import (
     CONVERSIONS,
     Call,

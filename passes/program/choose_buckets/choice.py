@@ -16,6 +16,8 @@ WORTH_A_BUCKET = 5e-4
 each loses a tenth."""
 WORST = 10.0
 """Ratios above it count as it."""
+LEAST_NS = 1.0
+"""What a program takes at least, be it of views alone."""
 
 
 def holds(end: Values, size: Values) -> bool:
@@ -40,7 +42,7 @@ class SizeTimes:
         """For each end how much longer each size takes that it holds than by plans of its own."""
         return {
             end: {
-                size: min(max(time / self.times[size][size], 1.0), WORST)
+                size: min(max(time / max(self.times[size][size], LEAST_NS), 1.0), WORST)
                 for size, time in row.items()
             }
             for end, row in self.times.items()

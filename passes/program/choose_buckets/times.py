@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from mugraph.dialects.named_extents import (
     called_extents,
     extents_in,
 )
+from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.mugraph.plan.choose import space_of, trial_of
 from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.plan.smaller_extents import (
@@ -35,7 +37,7 @@ from mugraph.passes.program.choose_buckets.choice import SizeTimes, Values, hold
 from mugraph.passes.program.fuse_kernels import finish
 from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets
 from mugraph.passes.program.name_extents import name_extents
-from mugraph.passes.program.named_extents import require_names
+from mugraph.passes.program.named_extents import NamedExtentError, require_names
 from mugraph.passes.targets import Target
 
 
@@ -48,17 +50,22 @@ class PlannedKernel:
     called: Called
 
     def time(self, parts: Mapping[str, float], target: Target) -> float:
-        """Nanoseconds where a call says parts of its extents, by name; 0 where no time is known."""
+        """Nanoseconds where a call says parts of its extents, by name; infinite if unknown."""
         of_called = {each.name: parts.get(each.name, 1.0) for each in self.called.values()}
         lengths = (parts[name] for name in parts if name not in of_called)
         length = min(lengths, default=1.0) if self.space.graph.held_lengths else 1.0
         shrink = smaller(self.space, self.candidate, Parts(length, of_called), self.called)
         model = KernelModel.of(self.space, self.candidate.partition.looped())
-        return time_of_smaller(target)(model, self.candidate, shrink) or 0.0
+        time = time_of_smaller(target)(model, self.candidate, shrink)
+        return math.inf if time is None else time
 
 
 def time_sizes(function: FuncOp, sizes: Sequence[Values], target: Target) -> SizeTimes:
-    """How long the kernels planned for each size take at it and at those that it holds."""
+    """How long the kernels planned for each size take at it and at those that it holds.
+
+    Sizes at which no time of a kernel is known are left out.  Raises :class:`NamedExtentError`
+    where the largest is one of them.
+    """
     function = function.clone()
     extents = called_extents(require_names(function).values())
     name_extents(function)
@@ -81,7 +88,23 @@ def time_sizes(function: FuncOp, sizes: Sequence[Values], target: Target) -> Siz
                 for extent, value, most in zip(extents, below, size, strict=True)
             }
             row[below] += sum(kernel.time(parts, target) for kernel in kernels)
-    return SizeTimes(times)
+    return SizeTimes(_known(times, op_label(function), max(sizes)))
+
+
+def _known(
+    times: Mapping[Values, dict[Values, float]], label: str, largest: Values
+) -> dict[Values, dict[Values, float]]:
+    """The sizes at which all times of a function's kernels are known."""
+    known = [size for size, row in times.items() if all(map(math.isfinite, row.values()))]
+    if largest not in known:
+        raise NamedExtentError(
+            f"{label}: an estimate shall choose buckets, but there is none of a kernel at the "
+            "largest extents, which fits no block; write where ranges end in 'buckets'"
+        )
+    return {
+        size: {below: times[size][below] for below in known if below in times[size]}
+        for size in known
+    }
 
 
 def _one_of_several(extents: Sequence[NamedExtent], size: Values) -> list[NamedExtent]:

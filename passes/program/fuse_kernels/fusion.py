@@ -15,11 +15,10 @@ from mugraph.dialects.interfaces import HasTileIndices
 from mugraph.dialects.kn import CustomizedOp, MaskOp, MatmulOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
-    BUCKET_OF,
     EXTENTS,
     LENGTHS,
     argument_names,
-    named_extents,
+    is_one_of_buckets,
 )
 from mugraph.dialects.tb import ReductionMaxOp
 from mugraph.dialects.tensor_types import shape_of
@@ -301,11 +300,7 @@ class Fusion:
     @cached_property
     def is_one_of_buckets(self) -> bool:
         """Whether the function is one of several for extents that calls say, and memory none."""
-        of_call = named_extents(self.function).values()
-        is_part = BUCKET_OF in self.function.attributes or any(
-            extent.least > extent.multiple for extent in of_call
-        )
-        return is_part and LENGTHS not in self.function.attributes
+        return is_one_of_buckets(self.function) and LENGTHS not in self.function.attributes
 
     @cached_property
     def of_call(self) -> set[SSAValue]:

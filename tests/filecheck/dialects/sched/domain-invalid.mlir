@@ -26,3 +26,12 @@ sched.kernel @persists inputs 0 grid [4, 1, 1] persistent 2 block [32, 1, 1] for
     }
   }
 }
+
+// -----
+
+// CHECK: 'sched.forloop': its body does 2 iterations, and 'where' of 'sched.kernel' @steps lets blocks run any number of them, which it may not divide; leave out 'step'
+sched.kernel @steps inputs 0 grid [4, 1, 1] block [32, 1, 1] forloop 8 where affine_set<(x, y, z, it) : (x - it >= 0)> {
+  sched.forloop 8 step 2 {
+    sched.barrier
+  }
+}

@@ -145,8 +145,8 @@ def _channel_lines(kernel: sched.KernelOp) -> Iterator[str]:
             names = ", ".join(value_label(value) for value in op.buffers)
             stages = f" in {op.stage_count} stages of" if op.stage_count > 1 else ","
             yield (
-                f"  the producer warp loads {names}{stages} {op.stage_payload()} bytes; readers wait "
-                "at mbarriers, not at barriers of the block"
+                f"  the producer warp loads {names}{stages} {op.stage_payload()} bytes; "
+                "readers wait at mbarriers, not at barriers of the block"
             )
 
 

@@ -108,7 +108,7 @@ def looked_up(step: Step, page: int) -> KernelGraph:
     scores = graph.matmul(q, graph.transpose(k, [0, 1, 3, 2]), dtype=mi.float32)
     masked = graph.mask(
         scores * step.width**-0.5,
-        lambda b, h, i, j, n: n - 1 - j,
+        lambda *at: at[4] - 1 - at[3],  # as many keys as its sequence has
         lengths=[(lengths, step.keys, 0)],
     )
     graph.mark_output(mi.cast(mi.softmax(masked, 3), mi.float16) @ v)
@@ -202,14 +202,14 @@ class Paged(Case):
         def joined(*tensors: Any) -> list[Any]:
             return [x.view(batch, *x.shape[2:]) for x in tensors]
 
-        systems: dict[str, Call] = {OURS: lambda q, k, v, t, _k, _v, n: own["paged"](q, k, v, t, n)}
+        systems: dict[str, Call] = {OURS: lambda *x: own["paged"](*x[:4], x[6])}
         if self.is_ragged:
             return systems
         systems |= {
-            "contiguous": lambda q, _k, _v, _t, k, v, _: own["contiguous"](*joined(q, k, v)),
-            "SDPA, contiguous": lambda q, _k, _v, _t, k, v, _: attention(q, k, v),
-            "SDPA, gathered first": lambda q, k, v, t, *_: attention(
-                q, _gathered(k, t), _gathered(v, t)
+            "contiguous": lambda *x: own["contiguous"](*joined(x[0], x[4], x[5])),
+            "SDPA, contiguous": lambda *x: attention(x[0], x[4], x[5]),
+            "SDPA, gathered first": lambda *x: attention(
+                x[0], _gathered(x[1], x[3]), _gathered(x[2], x[3])
             ),
         }
         with contextlib.suppress(ImportError):
@@ -280,7 +280,7 @@ class Grouped(Case):
         random, experts = _generator(), self.experts
         shape = (experts.groups, experts.depth, experts.columns)
         groups = torch.randint(1, experts.groups, (experts.rows,), generator=random, device=DEVICE)
-        sizes = torch.bincount(groups, minlength=experts.groups)
+        sizes: Any = torch.bincount(groups, minlength=experts.groups)
         ends = sizes.cumsum(0).int()
         scale = experts.depth**-0.5
         sets: list[Any] = []
@@ -295,9 +295,9 @@ class Grouped(Case):
         one = own.pop(ONE)
         systems: dict[str, Call] = {
             **own,
-            "torch's grouped_mm": lambda x, w, e: torch.nn.functional.grouped_mm(x, w, offs=e),
-            ONE: lambda x, w, _: one(x, w[-1]),
-            f"{ONE}, torch": lambda x, w, _: x @ w[-1],
+            "torch's grouped_mm": lambda *x: torch.nn.functional.grouped_mm(x[0], x[1], offs=x[2]),
+            ONE: lambda *x: one(x[0], x[1][-1]),
+            f"{ONE}, torch": lambda *x: x[0] @ x[1][-1],
         }
         other = frozenset({ONE, f"{ONE}, torch"})
         return Comparison(sets, systems, error_against(expected), TOLERANCE, unchecked=other)

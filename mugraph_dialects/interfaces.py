@@ -85,6 +85,27 @@ class HasBufferEffects(Operation, Abstract):
         return True
 
 
+def read_by(op: Operation) -> Sequence[SSAValue]:
+    """Buffers and fragments whose old contents matter to an operator; none of one without any."""
+    return op.buffers_read() if isinstance(op, HasBufferEffects) else ()
+
+
+def written_by(op: Operation) -> Sequence[SSAValue]:
+    """Buffers and fragments that an operator changes."""
+    return op.buffers_written() if isinstance(op, HasBufferEffects) else ()
+
+
+def touched_by(op: Operation) -> Sequence[SSAValue]:
+    """Buffers and fragments that an operator reads or changes, each once, those read first."""
+    return tuple(dict.fromkeys((*read_by(op), *written_by(op))))
+
+
+def writers_of(value: SSAValue) -> list[Operation]:
+    """The operators that change a buffer or a fragment, among those that it is an operand of."""
+    users = dict.fromkeys(use.operation for use in value.uses)
+    return [op for op in users if value in written_by(op)]
+
+
 class HasRaggedTiles(Operation, Abstract):
     """An operator on tiles of which some elements may not exist; see ``docs/semantics.md``.
 

@@ -33,7 +33,7 @@ def refuse(
 def require_natural(number: int, option: str) -> None:
     """Raises ``PassFailedException`` at a number below 0, of an option for which 0 is no number."""
     if number < 0:
-        raise PassFailedException(f"{option} of {number} cannot be; write 1 or more, or leave it")
+        raise PassFailedException(f"{option} is {number}; expected 1 or more, or leave it out")
 
 
 def options_in_words(kind: type[ModulePass]) -> list[tuple[str, str]]:

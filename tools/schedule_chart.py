@@ -14,7 +14,7 @@ from enum import Enum
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import written_by
 from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.schedule.analysis.hazards.program import (
@@ -187,9 +187,7 @@ def _object(run: Run, op: Operation) -> str:
         return str((waited_for(op) or (op, 0))[1])
     if isinstance(op, sched.BulkCopyOp | sched.CopyOp):
         return value_label(op.destination).removeprefix("%")
-    if isinstance(op, HasBufferEffects):
-        return ", ".join(value_label(value).removeprefix("%") for value in op.buffers_written())
-    return ""
+    return ", ".join(value_label(value).removeprefix("%") for value in written_by(op))
 
 
 def _kind(op: Operation) -> Kind:

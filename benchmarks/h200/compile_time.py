@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -104,7 +104,7 @@ def compile_all(workloads: Sequence[Workload], arch: str, repeats: int) -> list[
 
     def add(name: str, text: str, transpile: float) -> None:
         done = compile_alone(name, text, arch, toolchain, repeats)
-        results.append(Compilation(**{**asdict(done), "transpile": transpile}))
+        results.append(replace(done, transpile=transpile))
         print(f"{name}: {done.processor:.2f} s of processor, {done.wall:.2f} s", flush=True)
 
     add(EMPTY, "\n", 0.0)

@@ -111,8 +111,8 @@ class Ours:
 
         By default that is :data:`ALIGNMENT`.
         """
-        alignment = alignment or ALIGNMENT // whole.dtype.itemsize
-        places = zip(self._starts(alignment), self._shapes(), strict=False)
+        step: int = alignment or ALIGNMENT // whole.dtype.itemsize
+        places = zip(self._starts(step), self._shapes(), strict=False)
         return [whole[start : start + math.prod(shape)].reshape(shape) for start, shape in places]
 
     def launch(self, inputs: Sequence[Any], output: Any) -> None:

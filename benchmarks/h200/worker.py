@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -70,7 +71,7 @@ class Watched:
         failed = dict(job.failed)
         while True:
             self.start()
-            outcome = self._attempt(Job(**{**vars(job), "failed": failed}))
+            outcome = self._attempt(replace(job, failed=failed))
             if isinstance(outcome, Record):
                 return outcome
             step, reason = outcome

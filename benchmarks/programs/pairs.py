@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mugraph.passes.mugraph.plan.tiles import PART_NS
+from mugraph.passes.mugraph.plan.division import PART_NS
 from mugraph.passes.program.fuse_kernels.times import HIDDEN_NS
 
 

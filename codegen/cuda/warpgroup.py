@@ -25,7 +25,7 @@ from mugraph.dialects.cute.atoms import MmaAtom, mma_atom
 from mugraph.dialects.cute.atoms.mma import ELEMENT_BITS
 from mugraph.dialects.cute.matrix_descriptor import TRANSPOSED_BYTES, SharedMatrix
 from mugraph.dialects.element_types import DESCRIPTIONS
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import written_by
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import shape_of
 
@@ -216,8 +216,8 @@ def computed_meanwhile(wait: sched.WarpgroupWaitOp) -> list[SSAValue]:
     for op in reversed(before):
         if isinstance(op, sched.WarpgroupWaitOp | sched.WarpgroupMmaOp):
             break
-        if sched.computes_on_product(op) and isinstance(op, HasBufferEffects):
-            written |= dict.fromkeys(map(sched.registers_of, op.buffers_written()))
+        if sched.computes_on_product(op):
+            written |= dict.fromkeys(map(sched.registers_of, written_by(op)))
     return [value for value in reversed(written) if fragment_type_of(value).element_type == f32]
 
 

@@ -47,8 +47,8 @@ def convolution(
     out = places_of_windows(size, window, steps, pads, apart)
     if any(extent < 1 for extent in out):
         raise BuildError(
-            f"convolution: windows of {window}, {apart} apart, do not fit images of {size} in a "
-            f"padding of {pads}"
+            f"convolution: filters of {window} with dilations {apart} are larger than images "
+            f"of {size} with padding {pads}"
         )
     rows = windows_of_images(graph, x, window, steps, pads, apart)
     columns = graph.transpose(graph.reshape(filters, (count, -1)))

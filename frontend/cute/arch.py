@@ -132,7 +132,10 @@ def mbarrier_wait(pointer: Any, phase: Any) -> None:
 def fence_proxy(kind: str = "async.shared", space: str = "cta") -> None:
     """What the thread wrote to shared memory is seen by copies and products behind a barrier."""
     if (kind, space) != ("async.shared", "cta"):
-        raise KernelError(f"fence_proxy: there is 'async.shared' in 'cta', not {kind} in {space}")
+        raise KernelError(
+            f"fence_proxy: only kind 'async.shared' with space 'cta' is there, not {kind!r} "
+            f"with {space!r}"
+        )
     kernel_machine("fence_proxy").instruct(te.ProxyFenceOp())
 
 

@@ -40,7 +40,9 @@ class FakeTensor:
     def apply(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> FakeTensor:
         """The tensor of another layout.  Raises KernelError where a call says extents."""
         if self.extents is not None:
-            raise KernelError("a tensor whose extents a call says is divided in the kernel")
+            raise KernelError(
+                "a tensor with extents of sym_int cannot be divided here; divide it in the kernel"
+            )
         return FakeTensor(self.dtype, operation(self.layout, *arguments, **options))
 
     def reshape(self, *shape: int) -> FakeTensor:
@@ -49,11 +51,13 @@ class FakeTensor:
         Raises KernelError where they are not row-major, or do not fit.
         """
         if self.extents is not None:
-            raise KernelError("reshape: a tensor whose extents a call says keeps them")
+            raise KernelError("reshape: a tensor with extents of sym_int cannot be reshaped")
         known = prod(extent for extent in shape if extent != -1)
         extents = tuple(self.layout.size() // known if one == -1 else one for one in shape)
         if self.layout != make_row_major_layout(self.shape) or prod(extents) != self.layout.size():
-            raise KernelError(f"reshape: the elements of {self.layout} are not {shape}, row-major")
+            raise KernelError(
+                f"reshape: {self.layout} is not row-major, or does not have the elements of {shape}"
+            )
         return FakeTensor(self.dtype, make_row_major_layout(extents))
 
 
@@ -137,7 +141,10 @@ def parameter_of(name: str, value: Any) -> Parameter | None:
     _require_extents(name, array.shape)
     size = array.itemsize
     if any(step < 0 or step % size for step in array.strides):
-        raise KernelError(f"{name}: the strides {array.strides} of the array are negative or odd")
+        raise KernelError(
+            f"{name}: the array has strides {array.strides} bytes; expected multiples of "
+            f"{size} that are not negative: pass a copy"
+        )
     strides = tuple(
         0 if n == 1 else s // size for n, s in zip(array.shape, array.strides, strict=True)
     )

@@ -148,9 +148,11 @@ class PipelineAsync:
             raise KernelError(f"create: {cta_layout_vmnk} is a cluster, which kernels do not have")
         for group in (producer_group, consumer_group):
             if not isinstance(group, CooperativeGroup):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise KernelError(f"create: {group!r} is no CooperativeGroup")
+                raise KernelError(f"create: expected a CooperativeGroup, got {group!r}")
         if cls._OF_TMA and (not isinstance(tx_count, int) or tx_count < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise KernelError("create: tx_count is the bytes that TMA brings for a stage")
+            raise KernelError(
+                f"create: tx_count is {tx_count!r}; expected how many bytes TMA loads for a stage"
+            )
         full = barrier_storage
         if full is None:
             full = SmemAllocator().allocate_array("i64", 2 * num_stages, name="stages")

@@ -180,7 +180,7 @@ def compile(
             )
         return _on_mesh(graph, arch, mesh, plan, fuse=fuse, peers=peers)
     if peers:
-        raise UserError("peers is of a program on several devices; leave it out without a mesh.")
+        raise UserError("peers needs a program on several devices: pass mesh=, or leave peers out.")
     if tune and plan is not None:
         raise UserError(
             "tune=True finds all parts of plans by measuring; leave plan out, or write its parts "
@@ -426,7 +426,7 @@ def _module_of(graph: Graph, context: Context, sizes: Mapping[str, int]) -> Modu
     if isinstance(graph, str) and "\n" not in graph and graph.endswith(_SUFFIXES):
         graph = Path(graph)
     if sizes and not (isinstance(graph, Path) and graph.suffix == ".te"):
-        raise UserError("sizes are those of a .te file; leave them out.")
+        raise UserError("sizes= is for .te files; leave it out.")
     match graph:
         case ModuleOp():
             return graph.clone()

@@ -83,13 +83,6 @@ def _filled(profile: Any, leaves: Iterator[Any]) -> Any:
     return next(leaves)
 
 
-def map_leaves(function: Callable[[Any], Any], value: Nested[Any]) -> Any:
-    """``value`` with ``function`` applied to every leaf."""
-    if is_tuple(value):
-        return tuple([map_leaves(function, item) for item in value])
-    return function(value)
-
-
 def rank(value: Nested[Any]) -> int:
     """The number of modes; 1 for a leaf."""
     return len(value) if is_tuple(value) else 1

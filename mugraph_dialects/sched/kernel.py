@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.accessors import number_if_given, number_of, number_or
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import touched_by
 from mugraph.dialects.kn.scatter import PlacedRows
 from mugraph.dialects.launch_extents import (
     GridCut,
@@ -468,9 +468,7 @@ def _verify_runs_once(op: Operation) -> None:
 
     In a persistent kernel it would be of no block of the grid, so that it has no tile and no stage.
     """
-    if not isinstance(op, HasBufferEffects):
-        return
-    for value in (*op.buffers_read(), *op.buffers_written()):
+    for value in touched_by(op):
         if isinstance(value.type, SharedType | GlobalType):
             raise VerifyException(
                 f"{op_label(op)} stands outside of phases, and would run once; in a persistent "

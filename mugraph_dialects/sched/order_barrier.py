@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import touched_by
 from mugraph.dialects.sched.channel import ChannelOp
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
@@ -103,8 +103,7 @@ def shared_buffers_of(role: RoleOp) -> list[AllocOp]:
     buffers = {
         value.owner: None
         for op in role.body.walk()
-        if isinstance(op, HasBufferEffects)
-        for value in (*op.buffers_read(), *op.buffers_written())
+        for value in touched_by(op)
         if isinstance(value.owner, AllocOp)
     }
     return list(buffers)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mugraph.dialects.cute.thread_values import BoolArray
 from mugraph.dialects.programming_model import VECTOR_BYTES, WARP
 from mugraph.dialects.sched.mappings import (
     IDLE,
@@ -98,17 +97,6 @@ class RunOperand(NamedTuple):
     def place(self, thread: IntArray) -> IntArray:
         """Which of the matrices is a thread's."""
         return thread // WARP // self.slice_warps
-
-    def matrices(self) -> tuple[IntArray, BoolArray]:
-        """What each warp multiplies, [warps, rows of its tiles, k], and which rows there are."""
-        warp = np.arange(self.slices * self.slice_warps, dtype=np.int64)
-        own = np.arange(self.tiles * self.tile_rows, dtype=np.int64)
-        tile = own // self.tile_rows * self.warps + (warp // self.inner % self.warps)[:, None]
-        row = (tile * self.tile_rows + own % self.tile_rows)[..., None]
-        k = np.arange(self.depth, dtype=np.int64)
-        start = (warp // self.slice_warps * self.apart)[:, None, None]
-        offsets = matrix_offsets(self.matrix, np.minimum(row, self.rows - 1), k, start)
-        return offsets, np.broadcast_to(row < self.rows, offsets.shape)
 
 
 LINE_STEP = 16

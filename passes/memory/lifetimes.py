@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects, HasWorkspace, SharesMemory
+from mugraph.dialects.interfaces import HasBufferEffects, HasWorkspace, SharesMemory, touched_by
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import returned_root
 from mugraph.dialects.sched.structure import enclosing_loop, runs_once
@@ -74,7 +74,7 @@ def buffer_lifetimes(kernel: sched.KernelOp) -> dict[sched.AllocOp, Lifetime]:
         if in_loop:
             loop_regions.append(region)
         if isinstance(op, HasBufferEffects):
-            for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
+            for value in touched_by(op):
                 if isinstance(value.owner, sched.AllocOp):
                     access = _access(op, value, region, in_loop)
                     accesses.setdefault(value.owner, []).append(access)

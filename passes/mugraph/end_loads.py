@@ -142,16 +142,15 @@ def mask_instead(load: Operation) -> None:
 
 @dataclass(frozen=True)
 class EndLoadsPass(ModulePass):
-    """Lets loads write zeros behind a length, in the place of a mask.
+    """Lets loads write zeros past a length, instead of a mask.
 
-    A ``tb.mask`` with 0 of what is behind a length costs a pass over the tile in shared memory.  A
-    load leaves those elements out anyway, element by element at the end: nothing of device memory
-    is touched there.
+    A ``tb.mask`` with 0 past a length costs a pass over the tile in shared memory. A load can skip
+    those elements and write zeros, without access to device memory.
 
-    Loads of what a mask replaces later end there, too: keys of which scores are masked.
+    Loads whose values a later mask replaces end there, too, such as keys whose scores are masked.
 
-    A tile ends at one value along a dimension.  Where a call says how many rows there are, a length
-    of the same dimension is a mask again.
+    A tile has one end along a dimension. If the call gives the number of rows, a length of the same
+    dimension stays a mask.
 
     Before::
 

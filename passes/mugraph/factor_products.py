@@ -355,7 +355,7 @@ def narrow_parts(found: Sequence[tb.ConcatOp]) -> bool:
 
 @dataclass(frozen=True)
 class FactorProductsPass(ModulePass):
-    """Takes scales and halves out of products of numbers of few bits.
+    """Moves scales and halves of narrow operands out of products.
 
     - ``x @ (w * s)``, where ``w`` is made of elements of 8 bits and ``s`` does not change along
       what is summed over, is ``(x @ w) * s``; likewise of the left matrix.  Where both are f8 or i8
@@ -365,8 +365,8 @@ class FactorProductsPass(ModulePass):
       high bits of bytes, each is multiplied by itself, and all that follows is done to each, up to
       their sum.
 
-    So scales are applied to the sums of a group, and what is left of the right matrix is a function
-    of one stored element, which threads compute as they load it.
+    So scales are applied to the sums of a group, and the right matrix is a function of one stored
+    element, which threads compute as they load it.
 
     Before::
 

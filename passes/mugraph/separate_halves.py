@@ -241,15 +241,15 @@ def should_separate(graph: CustomizedOp, target: Target) -> bool:
 
 @dataclass(frozen=True)
 class SeparateHalvesPass(ModulePass):
-    """Lets kernels that rotate heads cut what is one half of a head, as they cut other dimensions.
+    """Lets kernels with a rotary embedding cut the halves of a head.
 
-    A kernel that takes the halves of a tile's last dimension apart needs whole heads in its blocks.
-    Here each tile of whole heads becomes two: of tensors each half is loaded as windows, and what
-    is computed of both is computed of each.  Of the result, which has one row, halves lie one above
-    the other, which is the same memory.  It is for programs with weights, on GPUs whose kernels
-    start early (PDL), where blocks of whole heads have no room for all their weights and parts of
-    halves have: ``--plan`` then leaves the depth undivided, so that no kernel adds up parts.  Where
-    something needs whole heads, such as a norm of them or a mask, the kernel stays as it is.
+    A rotary embedding takes the two halves of a head apart, so a block needs whole heads. The pass
+    turns each tile of whole heads into two tiles, one for each half: tensors are loaded as windows,
+    and operators are applied to each half. In the result, which has one row, the halves lie one
+    after the other, in the same memory. The pass changes programs with weights, on GPUs with PDL,
+    if blocks of whole heads have no room for all their weights and blocks of parts of halves do:
+    ``--plan`` then leaves the depth undivided, so no kernel adds up parts. If an operator needs
+    whole heads, such as a norm or a mask, the kernel stays unchanged.
 
     Before: ``%s = tb.forloop_accum none %m``, ``%a, %b = tb.split %s dim 2``
 

@@ -62,12 +62,12 @@ def slice_products(reduction: tb.ReductionOp) -> None:
 
 @dataclass(frozen=True)
 class SliceProductsPass(ModulePass):
-    """Gives each pair of matrices of a product to warps of its own, where their results are summed.
+    """Lets different warps compute the pairs of matrices of a product whose results are summed.
 
-    Products by numbers of few bits with a scale for each group of k are such sums.  Each is then
-    marked ``sliced``, so that ``--decompose-threadblock`` leaves it whole, and the sum over its
-    pairs moves behind the loop: warps have sums of their own until then.  The pairs are a divisor
-    of the block's warps.
+    Products with narrow weights that have a scale for each group of k are such sums. The pass marks
+    each ``sliced``, so that ``--decompose-threadblock`` keeps it whole, and moves the sum over its
+    pairs behind the loop; until then each warp has sums of its own. The number of pairs divides the
+    number of warps of the block.
 
     Pre-condition: ``--retile``.
     """

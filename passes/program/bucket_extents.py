@@ -209,10 +209,10 @@ class BucketExtentsPass(ModulePass):
     (``--bound-extents``).  Arguments and results are row-major, as all buckets share them.  At most
     six.
 
-    Where device memory holds an extent, tensors have room for its largest value.  Masks keep what
-    lies behind the value out of sums and maxima, and kernels read it
-    (:mod:`mugraph.dialects.lengths`).  A call that says what the value is at most takes one of its
-    ``buckets``, whose tensors end earlier and have the strides of those of the largest value.
+    If device memory holds the value of an extent, tensors have room for its largest value. Masks
+    keep elements past the value out of sums and maxima, and kernels read the value
+    (``mugraph.dialects.lengths``). If the call gives an upper bound, it takes one of the
+    ``buckets``, whose tensors end earlier and have the strides of the largest value.
 
     Before::
 

@@ -187,12 +187,12 @@ def combine_in_clusters(pair: Pair) -> None:
 class CombineInClustersPass(ModulePass):
     """Lets the blocks that compute parts of sums combine them, by distributed shared memory.
 
-    A kernel shares the launch of the one in front of it where it has a block for each of the tiles
-    of which that one computes parts, no more threads, and nothing else reads the parts.  The blocks
-    that compute the parts of one tile are a cluster, as ``cluster`` on the launch says; they write
-    them to shared memory of the first one, which combines them.  The tensors lie so that all parts
-    of a tile lie in one place.  This is for programs with weights, and for kernels whose blocks all
-    run at once.  The blocks of a cluster divide as many as all devices of the target allow.
+    The pass joins a kernel that computes parts of tiles with the next kernel, if that one has a
+    block for each of these tiles and no more threads, and nothing else reads the parts. The blocks
+    that compute the parts of one tile are a cluster (``cluster`` on the launch). They write the
+    parts to shared memory of the first block, which combines them. The tensors get layouts in which
+    the parts of a tile lie in one place. Only programs with weights are changed, and only kernels
+    whose blocks all run at once. Clusters have sizes that all devices of the target support.
     The workspace is planned anew.  Pre-condition: ``--join-launches``.
 
     Before::

@@ -113,9 +113,9 @@ def make_contiguous(function: FuncOp) -> None:
 class ContiguousCollectivesPass(ModulePass):
     """Makes collectives cut and join only the first dimension of row-major tensors.
 
-    NCCL takes ranges of memory: what a device sends to another one, or has from it, is one range
-    where the dimension that is cut or joined is the first one.  Other dimensions are moved there by
-    transposes, which share kernels with what stands around them.
+    NCCL sends and receives ranges of memory: the part of a device is one range if the first
+    dimension is cut or joined. Transposes move other dimensions there; they share kernels with the
+    operators around them.
 
     Before::
 

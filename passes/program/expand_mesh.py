@@ -229,18 +229,16 @@ def keep_results(function: FuncOp, kept: Sequence[int]) -> None:
     function.update_function_type()
 
 
-def expand_function(function: FuncOp, copy: int = 0) -> FuncOp:
+def expand_function(function: FuncOp) -> FuncOp:
     """The function of whole tensors that a program of each device is; itself if it is none.
 
-    Where devices do not agree on a result, it is that of the copy of a number.
+    Where devices do not agree on a result, it is one of theirs.
     """
     program = device_program(function)
     if program is None:
         return function
     whole, counts = expand_program(program)
-    firsts = itertools.accumulate(counts, initial=0)
-    kept = [first + min(copy, n - 1) for first, n in zip(firsts, counts, strict=False)]
-    keep_results(whole, kept)
+    keep_results(whole, [*itertools.accumulate(counts, initial=0)][:-1])
     return whole
 
 
@@ -251,8 +249,7 @@ class ExpandMeshPass(ModulePass):
     Shards are slices, and collectives sums and concatenations.  What devices compute alike of equal
     tensors is written once.  ``mg-check`` compares such programs with the one that
     ``--partition`` has cut; one that runs on one device is left as it is.  Where devices that
-    should hold the same part of a result compute it differently, the result is that of ``copy``,
-    counted from 0.
+    should hold the same part of a result compute it differently, the result is one of theirs.
 
     Before::
 
@@ -273,13 +270,11 @@ class ExpandMeshPass(ModulePass):
 
     name = "expand-mesh"
 
-    copy: int = 0
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Expands every program of several devices of the module."""
         for function in list(op.body.block.ops):
             if isinstance(function, FuncOp) and is_per_device(function):
-                whole = expand_function(function, max(self.copy, 0))
+                whole = expand_function(function)
                 op.body.block.insert_op_before(whole, function)
                 function.detach()
                 function.erase()

@@ -226,10 +226,10 @@ def join_launches(function: FuncOp, target: Target) -> None:
 class JoinLaunchesPass(ModulePass):
     """Lets independent kernels share a launch, where there is room for both.
 
-    Element-wise operators, gathers and scatters of the runtime are as short as their launch where
-    they move less than that takes.  Kernels of a schedule share one where they have no roles, and
-    take no more waves together than they are, as small products do; threads that a block of one has
-    more than that of another leave at once.  As soon as
+    Element-wise operators, gathers and scatters of the runtime are joined if they move so little
+    that a launch takes longer. Scheduled kernels are joined if they have no roles and need no more
+    waves together than apart, as small products do; threads that a block does not need end at once.
+    As soon as
     one is needed, all of its kind that are ready are launched with it: ``kn.joined`` on an operator
     says that it is a part of the launch in front of it.  Other kernels keep their order.  The
     workspace is planned anew, as what one launch reads and writes must not share bytes.

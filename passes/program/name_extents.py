@@ -30,11 +30,11 @@ def name_extents(function: FuncOp) -> None:
 class NameExtentsPass(ModulePass):
     """Finds the named extent of each dynamic dimension ``?`` of a program, and writes it down.
 
-    Arguments say which names their dimensions have (``mugraph.extent``), the function what the
-    names mean (``mugraph.extents``).  Operators take a named dimension where each index of it has
-    elements of the result of its own: element-wise functions, rows of products and of norms,
-    reductions along other dimensions, views that keep the dimension.  Those that would combine
-    elements along it are refused with a sentence.
+    Attributes of arguments name their dimensions (``mugraph.extent``); an attribute of the function
+    defines the names (``mugraph.extents``). Operators may have a named dimension if they treat each
+    of its indices separately: element-wise functions, rows of products and of norms, reductions
+    along other dimensions, views that keep the dimension. An operator that combines elements along
+    it is an error.
 
     Before::
 

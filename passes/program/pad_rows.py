@@ -63,10 +63,9 @@ def pad_rows(function: FuncOp, target: Target) -> None:
 class PadRowsPass(ModulePass):
     """Copies tensors to padded rows where rows do not start at multiples of 16 bytes.
 
-    Bulk copies bring no such rows, and warp groups multiply what bulk copies bring.
-    ``--resolve-layout`` pads the rows of the copies.  A kernel gets them where it is estimated to
-    take less time on ``arch`` with them than without, the copies included; a kernel with a plan
-    stays as it is.
+    Bulk copies cannot load such rows, and warp groups multiply only what bulk copies load.
+    ``--resolve-layout`` pads the rows of the copies. A kernel gets copies if they save time by the
+    estimate for ``arch``, the copies included. A kernel with a plan stays unchanged.
 
     Before::
 

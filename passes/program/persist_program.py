@@ -257,17 +257,17 @@ def persist_program(
 class PersistProgramPass(ModulePass):
     """Makes one persistent kernel of consecutive operators.
 
-    So many blocks run as do at once (``blocks`` says how many else).  Each takes, operator after
-    operator, its share of their blocks as tasks: dealt out one by one, on from where the one before
-    ended, so that blocks that it leaves over begin with the next one.  Where kernels wait for those
-    before them (``sched.grid_wait``), tasks wait until all tasks of the operators that use the same
-    memory are counted.  A block has the threads and the shared memory of the largest task.
+    As many blocks run as fit at once (or ``blocks``). Operator after operator, each block takes its
+    share of the operator's blocks as tasks. Tasks are dealt out in turn, continuing where the
+    operator before ended, so idle blocks begin the next operator. Where a kernel waits for those
+    before it (``sched.grid_wait``), a task waits until all tasks of the operators that use the same
+    memory are counted. A block has the threads and the shared memory of the largest task.
     Kernels in clusters, with register budgets, custom operators or an order of blocks of their own
     stay launches, and so do all of a program with launches in clusters; of operators of the runtime
     those can be tasks that can share a launch.
-    What a kernel's plan says is kept (``tasks``); what it leaves free is done, or, with
-    ``everywhere=false``, where no plan says anything and an estimate is that launches lose more time
-    one after the other than the longest chain of tasks that wait for each other.
+    A kernel's plan (``tasks``) decides. If it is free, the kernel becomes tasks; with
+    ``everywhere=false`` only if the estimate says that separate launches lose more time than the
+    longest chain of dependent tasks.
     Pre-condition: ``--plan-stensor-memory``; after ``--join-launches``.
 
     Before::

@@ -137,10 +137,10 @@ def multiply_in_place(op: kn.WindowsOp, product: kn.MatmulOp, target: Target) ->
 class ReadWindowsPass(ModulePass):
     """Lets kernels read windows (``kn.windows``) from the tensor itself, without a copy.
 
-    Kernels that alone use windows load them from the tensor: ``tb.input %x modes ... origin ...``.
-    A product that alone uses them becomes such a kernel, where the target ``arch`` is estimated to
-    take less time for it than for a kernel that writes the windows and cuBLAS.  Windows that others
-    use are written.
+    A kernel that is the only user of windows loads them from the tensor: ``tb.input %x modes ...
+    origin ...``. A product that is their only user becomes such a kernel if the estimate for
+    ``arch`` says that it takes less time than a copy of the windows and cuBLAS. All other windows
+    are copied.
     """
 
     name = "read-windows"

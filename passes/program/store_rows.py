@@ -167,11 +167,11 @@ def store_rows(several: list[Storing]) -> None:
 class StoreRowsPass(ModulePass):
     """Lets kernels store rows of a table that is written in place: new keys in a cache.
 
-    A scatter of one row, whose values a kernel computes for it alone, and whose table is a result
-    of the function, needs no launch then: blocks of the kernel each store a part of the row, where
-    its number says.  A number that names no row lets them store it in the workspace.  The scatter
-    itself stays in the program, with the attribute ``kn.stored``, and leaves the launch that it
-    shared.  Pre-condition: ``--join-launches``.
+    The pass takes scatters of one row whose values a kernel computes only for the scatter, and
+    whose table is a result of the function. The blocks of the kernel store the row into the table,
+    and the scatter needs no launch. If the row number is out of range, they store into the
+    workspace. The scatter stays in the program with the attribute ``kn.stored``, and leaves the
+    launch that it shared.  Pre-condition: ``--join-launches``.
 
     Before: ``%t = kn.scatter %v into %table rows %at dim 1``, ``%v`` a result of ``sched.launch``
 

@@ -115,9 +115,9 @@ def _unfold_result(function: FuncOp, op: Operation, result: OpResult) -> None:
 
 @dataclass(frozen=True)
 class UnfoldModesPass(ModulePass):
-    """Gives operators tensors with one dimension for each stride, where modes are nested.
+    """Replaces tensors with nested modes by views with one dimension for each stride.
 
-    What stands behind it knows one stride a dimension.  Arguments and results lie as they did.
+    Later passes know one stride for each dimension. Arguments and results keep their layouts.
 
     Before::
 

@@ -168,11 +168,11 @@ def _load(op: kn.CollectiveOp) -> None:
 class UsePeersPass(ModulePass):
     """Replaces collectives of few bytes by loads from the memory of other devices.
 
-    A collective of the library starts its own kernels, and moves what all kernels after it wait
-    for.  Devices of one host can load from each other instead: once all have met, each reads the
-    tensors of all members (``kn.peer``) and combines or joins them in the order of places, the same
-    on each device.  Those operators share a kernel with what follows.  It is done where it takes
-    less time, by the bytes that a device loads and those that it would send.
+    A collective of NCCL starts kernels of its own, and the following kernels wait for them. Devices
+    of one host can load from each other instead: after a meeting, each device reads the tensors of
+    all members (``kn.peer``) and combines or joins them in the order of places, so all devices get
+    the same bits. These operators share a kernel with what follows. The pass does this where it is
+    estimated to take less time, by the bytes that a device loads and sends.
 
     Before::
 

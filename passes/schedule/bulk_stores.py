@@ -30,7 +30,7 @@ from mugraph.dialects.bulk import (
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import written_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.plan import Stores
 from mugraph.dialects.sched.kernel import enclosing_kernel
@@ -306,7 +306,7 @@ def _publish(op: sched.CopyOp) -> list[Operation]:
     """
     before: list[Operation] = []
     current = op.prev_op
-    while current is not None and not _writes(current, op.source):
+    while current is not None and op.source not in written_by(current):
         if isinstance(current, sched.BarrierOp):
             before.append(current)
         current = current.prev_op
@@ -314,10 +314,6 @@ def _publish(op: sched.CopyOp) -> list[Operation]:
         return [sched.ProxyFenceOp(), sched.BarrierOp()]
     Rewriter.insert_op(sched.ProxyFenceOp(), InsertPoint.before(before[-1]))
     return []
-
-
-def _writes(op: Operation, value: SSAValue) -> bool:
-    return isinstance(op, HasBufferEffects) and value in op.buffers_written()
 
 
 def resident_blocks(kernel: sched.KernelOp, target: Target) -> int | None:
@@ -387,24 +383,25 @@ def _store_so(result: Result, way: Way) -> bool:
 
 @dataclass(frozen=True)
 class BulkStoresPass(ModulePass):
-    """Lets results leave shared memory by bulk copies (TMA), which one thread starts.
+    """Stores results by bulk copies (TMA), which one thread starts.
 
     Each thread fences what it wrote (``sched.proxy_fence``), the role meets at a barrier, its first
     thread starts the copy (``sched.bulk_copy %s to %tile``) and waits, at the end of the role,
     until the buffer has been read (``sched.bulk_wait``).
 
-    A plan that leaves it free gets what the threads of a kernel with channels would copy out of
-    shared memory behind the loop, eight vectors each or more.  With ``plan <stores = tma>`` shorter
-    ones, those of other kernels, and what threads would write from registers
-    (``sched.store``) leave so, too, through a buffer, with one barrier more where it only fits
-    in the place of what was read before; with ``stores = threads`` nothing does.
-    Of kernels with persistent blocks (``--persist-blocks``) it is what leaves from registers: the
-    copy runs beside the loop of the next work tile, or several do, for several devices.  Where
-    a buffer of the tile does not fit beside the rings, halves of the columns leave one after the
-    other through a buffer of half the tile (``sched.store %o from [0, 128] to %o_shared``,
-    ``sched.bulk_copy %o_shared to %o_tile at [0, 128]``).
-    Tensors that start at less than 16 bytes, and what would let fewer blocks share a multiprocessor
-    stay as they are; with ``stores = tma`` that is an error.
+    If the plan leaves ``stores`` free, a kernel with channels stores those results by bulk copies
+    that its threads would otherwise copy from shared memory after the loop, if these are eight
+    vectors a thread or more. ``plan <stores = tma>`` does the same for shorter results, for other
+    kernels, and for what threads would store from registers (``sched.store``), through a buffer; if
+    the buffer only fits over memory that was read before, with one more barrier. ``stores =
+    threads`` uses no bulk copies.
+    In persistent kernels (``--persist-blocks``) it is the results in registers: the copy, or the
+    copies for several devices, run beside the loop of the next work tile. If a buffer of the tile
+    does not fit beside the rings, the halves of the columns are stored one after the other through
+    a buffer of half the tile (``sched.store %o from [0, 128] to %o_shared``, ``sched.bulk_copy
+    %o_shared to %o_tile at [0, 128]``).
+    Threads store tensors aligned to less than 16 bytes, and results whose buffer would leave fewer
+    blocks on a multiprocessor; with ``stores = tma`` that is an error.
 
     Pre-condition: ``--pipeline-loads``, and ``--persist-blocks`` where blocks may be persistent;
     run ``--plan-swizzle`` after it.

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import read_by, touched_by, written_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import WARPGROUP
 from mugraph.dialects.sched.role import roles_of
@@ -80,15 +80,8 @@ def _ring_of(value: SSAValue) -> sched.ChannelOp | None:
     return channels[0] if channels else None
 
 
-def _effects(op: Operation) -> tuple[set[SSAValue], set[SSAValue]]:
-    """What an operator reads, and what it writes."""
-    if not isinstance(op, HasBufferEffects):
-        return set(), set()
-    return set(op.buffers_read()), set(op.buffers_written())
-
-
 def _writes(body: Sequence[Operation], value: SSAValue) -> bool:
-    return any(value in _effects(op)[1] for op in body)
+    return any(value in written_by(op) for op in body)
 
 
 def _late_operators(
@@ -110,7 +103,7 @@ def _late_operators(
             before_second = False
         if op in (first, second) or isinstance(op, sched.EmptyOp):
             continue
-        reads, writes = _effects(op)
+        reads, writes = set(read_by(op)), set(written_by(op))
         touches = second.accumulator in reads | writes or second.lhs in reads | writes
         if not touches and not (reads & written or writes & (read | written)):
             continue
@@ -185,12 +178,12 @@ def _not_needed(found: ChainedLoop) -> list[Operation]:
             return op.result in operands
         if isinstance(op, sched.ChannelStepOp):
             return op.channel in rings
-        return bool(_effects(op)[1] & operands)
+        return bool(operands.intersection(written_by(op)))
 
     others = [op for op in before if not is_needed(op)]
     needed = [op for op in before if op not in others]
-    written = {value for op in others for value in _effects(op)[1]}
-    crossed = {value for op in needed for effects in _effects(op) for value in effects}
+    written = {value for op in others for value in written_by(op)}
+    crossed = {value for op in needed for value in touched_by(op)}
     sums = {found.first.accumulator, found.second.accumulator}
-    read = {value for op in others for value in _effects(op)[0]}
+    read = {value for op in others for value in read_by(op)}
     return [] if written & crossed or read & sums else others

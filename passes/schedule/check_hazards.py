@@ -110,9 +110,9 @@ class CheckHazardsPass(ModulePass):
     the operators, and a byte and two threads, or what each role waits for.  Of mapped tensor
     expressions it lists what every thread touches between barriers, and names the element, two
     threads and two lines.
-    A kernel with channels gets a certificate that none of its roles gets stuck,
-    ``sched.progress_certificate``: how often each channel was used in a run of all iterations.  One
-    that has it already is run again, and fails where it says something else.
+    A kernel with channels gets a certificate that its roles do not deadlock,
+    ``sched.progress_certificate``: how often each channel is used in a run of all iterations. If a
+    kernel has a certificate already, the run must give the same numbers.
     Changes nothing else.  Pre-condition: ``--plan-stensor-memory``, or ``--te-promote``.
     """
 

@@ -169,11 +169,11 @@ def lower_fill(fill: sched.ProduceOp) -> None:
 
 @dataclass(frozen=True)
 class LowerRingsPass(ModulePass):
-    """Lowers rings to steps on mbarriers: what fills a stage, and what reads it.
+    """Lowers rings to steps on mbarriers: when a stage is full, and when it is free.
 
-    The copies of a ``sched.produce`` stand between a ``sched.acquire`` and a ``sched.publish``; the
-    first fills of a block, which find all stages empty, acquire nothing.  Each ``sched.consume`` of
-    a loop gets a ``sched.release``, where the last reader of the stage is done with it:
+    The copies of a ``sched.produce`` are put between a ``sched.acquire`` and a ``sched.publish``.
+    The first fills of a block find all stages empty and acquire nothing. Each ``sched.consume`` of
+    a loop gets a ``sched.release`` after the last reader of the stage:
 
     - products of warp groups at the ``sched.warpgroup_wait`` that covers them, with ``ahead -1``
       where that stands in the next iteration;

@@ -38,9 +38,9 @@ def pack_blocks(kernel: sched.KernelOp, target: Target) -> None:
 class PackBlocksPass(ModulePass):
     """Launches blocks of one warp several at a time.
 
-    A warp that has rows to itself waits for no other warp, and a multiprocessor begins a block of
-    several warps as fast as one of a single warp.  There are more blocks than multiprocessors
-    afterwards, too.  Kernels that share a launch, or have roles or bulk copies, stay as they are.
+    Such warps are independent, and a multiprocessor starts a block of several warps as fast as a
+    block of one. Afterwards there are still more blocks than multiprocessors. Kernels that share a
+    launch, or have roles or bulk copies, stay unchanged.
     Pre-condition: ``--join-launches``.
 
     Before: ``sched.kernel @norm ... grid [3727, 1, 1] block [32, 1, 1] smem 384``

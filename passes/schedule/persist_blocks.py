@@ -127,11 +127,11 @@ def results_leave_in_bulk(
 class PersistBlocksPass(ModulePass):
     """Launches as many blocks as run at once, of which each has several work tiles.
 
-    For kernels in which warp groups multiply what comes through rings, whose results can leave by
-    bulk copies, and that have more blocks than run at once, or than ``blocks``: ``sched.kernel ...
-    persistent 132``.  Rings go on from one work tile to the next: tiles of the next one come while
-    the results of this one leave.  Tiles that come once, for the epilogue alone, threads load there
-    from device memory.  Rings get more stages where results leave room for them now.
+    A kernel becomes persistent (``sched.kernel ... persistent 132``) if its warp groups multiply
+    tiles of rings, its results can be stored by bulk copies, and it has more blocks than run at
+    once, or than ``blocks``. Rings continue from one work tile to the next: the tiles of the next
+    one are loaded while the results of this one are stored. Threads load inputs of the epilogue
+    alone from device memory there. Rings get more stages if the results leave room for them.
     ``persistent = false`` in its plan leaves a kernel as it is;
     ``true`` is an error where that cannot be.
 

@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import written_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
@@ -72,10 +72,7 @@ def _touches(op: Operation, values: set[SSAValue]) -> bool:
 
 
 def _writes(op: Operation, values: set[SSAValue]) -> bool:
-    return any(
-        isinstance(inner, HasBufferEffects) and values & set(inner.buffers_written())
-        for inner in op.walk()
-    )
+    return any(values.intersection(written_by(inner)) for inner in op.walk())
 
 
 def pipeline_products(found: PipelinedLoop) -> None:
@@ -134,20 +131,19 @@ def _last_use_before(op: Operation, value: SSAValue) -> Operation | None:
 
 @dataclass(frozen=True)
 class PipelineProductsPass(ModulePass):
-    """Lets the products of warp groups run behind the program, one iteration of the loop.
+    """Keeps the products of warp groups in flight over one iteration of the loop.
 
-    Where nothing else in a role's loop writes their operands or touches their sums, products become
-    ``async``; each iteration waits for those of the iteration before, which keep their stages until
-    then.  The epilogue waits for the last ones.
+    If nothing else in a role's loop writes their operands or touches their sums, products become
+    ``async``. Each iteration waits for the products of the iteration before, which keep their
+    stages until then. The epilogue waits for the last ones.
 
-    Of two products of which the second multiplies what is computed of the first, the second becomes
-    that of the iteration before, ``ahead -1``: it is issued behind the first, and what is computed
-    of the first runs beside it.  What uses the second one's sums, or writes its left operand, then
-    stands at the end of the iteration, behind a wait; the last product stands behind the loop.
+    In a chain of two products, the second one is issued one iteration late (``ahead -1``), after
+    the first one, so that the operators between the products run beside it. Operators that use the
+    sums of the second product, or write its left operand, move to the end of the iteration, after a
+    wait; the last product comes after the loop. A chain stays unchanged if ``arch`` has too few
+    registers for the values that then live longer.
 
-    That is left undone where ``arch`` has too few registers for what then lives longer.
-
-    A product for which alone an accumulator is filled with zeros becomes ``fresh``.
+    A product becomes ``fresh`` if its accumulator is filled with zeros only for it.
     Pre-condition: ``--pipeline-loads``; run ``--lower-rings`` after it.
     """
 

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.constant import is_constant
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import HasBufferEffects, touched_by
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.plan import LaunchNext
@@ -67,9 +67,7 @@ def must_wait(op: Operation, constant: Sequence[int]) -> bool:
 
 def _buffers(op: Operation) -> set[SSAValue]:
     """What an operator touches in shared memory or registers."""
-    if isinstance(op, HasBufferEffects):
-        return {*op.buffers_read(), *op.buffers_written()}
-    return set(op.operands)
+    return set(touched_by(op) if isinstance(op, HasBufferEffects) else op.operands)
 
 
 def loads_to_hoist(ops: Sequence[Operation], constant: Sequence[int]) -> list[Operation]:

@@ -54,9 +54,9 @@ def share_kernels(module: ModuleOp) -> None:
 class ShareKernelsPass(ModulePass):
     """Merges identical kernels into one, such as those of a model's layers.
 
-    Kernels are alike that differ in names alone, and whose launches have constant tensors, and
-    tensors of an alignment, in the same places.  The first one is launched in the place of the
-    others, so that the passes behind, and nvcc, see it once.  Pre-condition:
+    Two kernels are merged if they differ only in names, and if their launches have constant
+    tensors, and equally aligned tensors, in the same places. The first kernel is launched instead
+    of the others, so later passes, and nvcc, see it once. Pre-condition:
     ``--lower-threadblock``.
 
     Before::

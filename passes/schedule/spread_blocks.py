@@ -91,19 +91,19 @@ def weights_in(several: Iterable[Sequence[sched.LaunchOp]]) -> int:
 class SpreadBlocksPass(ModulePass):
     """Gives blocks so much shared memory that a multiprocessor holds no more than its even share.
 
-    What starts while the kernel before it still runs goes where there is room, so that some
-    multiprocessors would get two blocks and others none; a kernel that brings weights takes twice
-    as long then.  With it, a layer of a decode step of Qwen3-8B whose kernels all begin early takes
-    112 us on an H200, and 143 without (``benchmarks/results/decode_layers_h200.md``).  This is for
-    launches whose blocks all run at once, and of which most is constant: others wait before they
-    load, and stay as they are.  So does a function of one launch.  Pre-condition:
+    A kernel that starts while another one runs gets free places, perhaps two on one multiprocessor
+    and none on another; a kernel that loads weights then takes twice as long. A layer of a decode
+    step of Qwen3-8B whose kernels all start early takes 112 us on an H200 with this pass, and 143
+    without (``benchmarks/results/decode_layers_h200.md``). The pass changes launches whose blocks
+    all run at once and load mostly constant tensors; other kernels wait before they load. A
+    function of one launch stays unchanged.  Pre-condition:
     ``--join-launches``, which asks how large blocks must be.
 
-    Where such launches bring most of a function's weights, all kernels that start early leave
-    multiprocessors as much shared memory as there is (``kn.largest_carveout``): one that is to
-    divide its memory otherwise must be idle first.  A step of Llama-3.2-1B takes 774 us so, and 792
-    without.  Blocks then stay as they are that start beside spread ones of a kernel with fewer
-    weights, where these leave each multiprocessor room for one.
+    If such launches load most of a function's weights, all kernels that start early get the largest
+    carve-out of shared memory (``kn.largest_carveout``), because a multiprocessor must be idle
+    before it can divide its memory otherwise. A step of Llama-3.2-1B takes 774 us with it, and 792
+    without. Blocks that start beside spread blocks of a kernel with fewer weights then stay
+    unchanged, if these leave each multiprocessor room for one.
 
     Before: ``sched.kernel @gate ... grid [128, 1, 1] ... smem 93056``
 

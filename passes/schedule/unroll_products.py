@@ -269,17 +269,17 @@ def _loaded_together(
 class UnrollProductsPass(ModulePass):
     """Issues the product of the next iteration before the sums of one are scaled or added up.
 
-    A role's loop has one product of warp groups, which is ``fresh`` and waited for, and threads
-    compute with its sums.  Its body then does several iterations (``step``), of up to 2048 elements
-    along k: each product is ``async``, and what uses its sums stands behind the next one.  The last
-    one of a body is waited for in it.  Numbers of device memory that scale products are loaded for
-    four or two iterations together where they lie side by side (``sched.load ... aligned 16``), and
-    are one vector of each row.
+    The pass takes loops of a role with one product of warp groups that is ``fresh`` and waited for,
+    and whose sums threads compute with. The loop body then does several iterations (``step``), of
+    up to 2048 elements along k: each product is ``async``, and the operators on its sums come after
+    the next product. The last product of a body is waited for in it. Scales in device memory that
+    lie side by side are loaded for four or two iterations together, as one vector of each row
+    (``sched.load ... aligned 16``).
 
     A block runs it sixteen times at least.
 
-    Left as it is where the ring has fewer than four stages, and where ``arch`` has too few
-    registers for the sums of two products beside what they are added to.
+    A loop stays unchanged if the ring has fewer than four stages, or if ``arch`` has too few
+    registers for the sums of two products and the sums that they are added to.
     Pre-condition: ``--set-register-budgets``.
     """
 

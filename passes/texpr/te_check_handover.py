@@ -17,7 +17,7 @@ from mugraph.passes.texpr.analysis.roles import takes_turns
 
 @dataclass(frozen=True)
 class TeCheckHandOverPass(ModulePass):
-    """Rejects kernels whose threads hand over by instructions, and do so wrongly.
+    """Rejects kernels whose threads synchronise wrongly by mbarriers and other instructions.
 
     Where iterations of a ``fully`` parallel loop wait and arrive at mbarriers, or copies and
     products run behind the program, ``--te-check`` takes shared memory to be ordered by them.  Here

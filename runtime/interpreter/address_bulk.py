@@ -15,8 +15,8 @@ from mugraph.dialects import sched
 from mugraph.runtime.interpreter.address_level import AddressFunctions, Landing
 from mugraph.runtime.interpreter.address_plans import CopyPlan
 from mugraph.runtime.interpreter.dispatch import runs
-from mugraph.runtime.interpreter.mbarriers import AddressChannel, AddressOrderBarrier
-from mugraph.runtime.interpreter.memory import CopyInFlight, Storage, poison
+from mugraph.runtime.interpreter.mbarriers import Channel, OrderBarrier, in_memory
+from mugraph.runtime.interpreter.memory import Storage, poison
 
 Store = Callable[[bool], None]
 """Reads the buffer of a bulk copy and writes the tile; false where the block has ended before."""
@@ -24,7 +24,7 @@ Store = Callable[[bool], None]
 
 @register_impls
 class BulkFunctions(InterpreterFunctions):
-    """One implementation an operator; a channel is an :class:`AddressChannel`.
+    """One implementation an operator; a channel is an :class:`Channel`.
 
     A bulk copy to shared memory is on its way until its mbarrier lets it land, and its destination
     is poison until then; with ``Landing.EARLIEST`` it lands at once.  One to device memory reads
@@ -33,21 +33,23 @@ class BulkFunctions(InterpreterFunctions):
 
     def __init__(self, functions: AddressFunctions) -> None:
         self.functions = functions
-        self.channels: list[AddressChannel] = []
+        self.channels: list[Channel] = []
         self.stores: list[tuple[int, Store]] = []
         """Bulk copies to device memory on their way, with the thread of the block that issued."""
 
     @runs(sched.ChannelOp)
     def run_channel(self, op: sched.ChannelOp, args: PythonValues) -> PythonValues:
         """The mbarriers at their planned places."""
-        channel = AddressChannel.of(op, self.functions.frame.memory)
+        channel = Channel.of(
+            op, in_memory(op, op.result, self.functions.frame.memory), op.stage_payload()
+        )
         self.channels.append(channel)
         return (channel,)
 
     @runs(sched.OrderBarrierOp)
     def run_order_barrier(self, op: sched.OrderBarrierOp, args: PythonValues) -> PythonValues:
         """The mbarriers at their planned places."""
-        return (AddressOrderBarrier.of(op, self.functions.frame.memory),)
+        return (OrderBarrier.of(op, in_memory(op, op.result, self.functions.frame.memory)),)
 
     @runs(sched.BulkCopyOp)
     def run_bulk_copy(self, op: sched.BulkCopyOp, args: PythonValues) -> PythonValues:
@@ -76,12 +78,8 @@ class BulkFunctions(InterpreterFunctions):
             functions.write(plan.destination, destination, values)
             mbarrier.receive(size)
             return
-        starts = functions.starts(plan.destination, destination)
-        kept = chosen.compressed(values)
-        none_yet = np.broadcast_to(poison(plan.destination.dtype), kept.shape)
-        destination.write(chosen.offsets, starts, none_yet)
-        copy = CopyInFlight(destination, chosen.offsets, starts, kept)
-        mbarrier.flying.append((copy.land, size))
+        land = functions.issue(plan.destination, destination, values)
+        mbarrier.flying.append((land, size))
 
     def _store(self, plan: CopyPlan, args: PythonValues) -> None:
         functions = self.functions
@@ -122,6 +120,15 @@ class BulkFunctions(InterpreterFunctions):
     def run_proxy_fence(self, op: sched.ProxyFenceOp, args: PythonValues) -> PythonValues:
         """Nothing: there is one path to memory here."""
         return ()
+
+    def land(self) -> bool:
+        """Lets copies of one stage land; whether there were any."""
+        for channel in self.channels:
+            for mbarrier in channel.full:
+                if mbarrier.flying:
+                    mbarrier.land()
+                    return True
+        return False
 
     def finish(self) -> None:
         """The blocks have ended; what is still on its way reads what is no longer there."""

@@ -32,22 +32,22 @@ from mugraph.runtime.interpreter.address_compute import ComputeFunctions
 from mugraph.runtime.interpreter.address_level import AddressFrame, AddressFunctions, Landing
 from mugraph.runtime.interpreter.address_plans import Plans, Threads
 from mugraph.runtime.interpreter.address_products import ProductFunctions
-from mugraph.runtime.interpreter.address_roles import (
-    Choose,
-    RoleMachine,
-    first_of,
-    last_of,
-    random_of,
-    units_of,
-)
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.block_lists import block_lists, require_clusters, within
 from mugraph.runtime.interpreter.dispatch import make_interpreter
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.lengths import lengths_in
 from mugraph.runtime.interpreter.memory import DeviceTensor, DeviceTile, SharedMemory
-from mugraph.runtime.interpreter.roles import Step, is_declaration, steps_of
-from mugraph.runtime.interpreter.warpgroup_level import WarpgroupFunctions
+from mugraph.runtime.interpreter.roles import (
+    Choose,
+    RoleMachine,
+    Step,
+    Unit,
+    first_of,
+    is_declaration,
+    steps_of,
+    units_of,
+)
 
 MEMORY_BYTES = 2**25
 """About how much shared memory the blocks that run together may have."""
@@ -115,15 +115,30 @@ def _orders(order: str | int, threads: int) -> Iterator[list[Threads]]:
 def _choice(order: str | int) -> Choose:
     """Which warp of a role goes on, in an order."""
     if isinstance(order, int):
-        return random_of(np.random.default_rng(order))
-    return last_of if order == REVERSED else first_of
+        generator = np.random.default_rng(order)
+        return lambda units: units[int(generator.integers(len(units)))]
+    return (lambda units: units[-1]) if order == REVERSED else first_of
+
+
+def _run_roles(
+    kernel: sched.KernelOp, interpreter: Interpreter, functions: BulkFunctions, order: str | int
+) -> None:
+    """Copies that land as late as they can do so when no warp can go on without them."""
+    frame = functions.functions.frame
+
+    def run_operator(unit: Unit, op: Operation) -> None:
+        frame.threads, frame.first_thread = unit.threads, unit.role.first_thread
+        if not is_declaration(op):
+            interpreter.run_op(op, interpreter.get_values(op.operands))
+
+    units = units_of(sched.roles_of(kernel), len(frame.lists), together=order == TOGETHER)
+    machine = RoleMachine(interpreter, frame, run_operator, functions.land, _choice(order))
+    machine.run(units)
+    frame.first_thread = 0
 
 
 def _run_blocks(
-    kernel: sched.KernelOp,
-    interpreter: Interpreter,
-    functions: BulkFunctions,
-    order: str | int,
+    kernel: sched.KernelOp, interpreter: Interpreter, functions: BulkFunctions, order: str | int
 ) -> None:
     frame = functions.functions.frame
     for op in kernel.body.walk():
@@ -136,10 +151,7 @@ def _run_blocks(
         kernel.body.block.ops, lambda op: isinstance(op, sched.RoleOp)
     ):
         if of_roles:
-            roles, length = sched.roles_of(kernel), len(frame.lists)
-            units = units_of(roles, length, together=order == TOGETHER)
-            RoleMachine(interpreter, frame, functions.channels, _choice(order)).run(units)
-            frame.first_thread = frame.position = 0
+            _run_roles(kernel, interpreter, functions, order)
             continue
         for stretch, order_of_stretch in zip(stretches_of(group), orders, strict=False):
             for threads in order_of_stretch:
@@ -225,9 +237,7 @@ def run_kernel_by_address(
         frame = AddressFrame(running, span.count, memory, threads, level.landing, span.first)
         functions = AddressFunctions(frame, plans)
         bulk = BulkFunctions(functions)
-        families = [
-            family(functions) for family in (ComputeFunctions, ProductFunctions, WarpgroupFunctions)
-        ]
+        families = ComputeFunctions(functions), ProductFunctions(functions)
         interpreter = make_interpreter(module, functions, bulk, *families)
         start = np.zeros(running.shape[:2], np.int64)
         tiles = [DeviceTile(tensor, start) for tensor in (*tensors, *results)]

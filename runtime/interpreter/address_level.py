@@ -9,6 +9,7 @@ for one warp where an order of warps was asked for.  Who runs what when is decid
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -42,8 +43,8 @@ from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain
 from mugraph.runtime.interpreter.memory import (
     BoolArray,
-    CopyInFlight,
     DeviceTile,
+    Ending,
     IndirectTile,
     InFlight,
     SharedBuffer,
@@ -101,8 +102,10 @@ class AddressFrame:
     """Where in the lists the running threads are."""
     first_thread: int = 0
     """The thread of the block from which ``threads`` are counted: a role's first."""
-    groups: dict[int, InFlight] = field(default_factory=dict[int, InFlight])
-    """The asynchronous copies of those who run together, by their first thread."""
+    copies: defaultdict[int, InFlight] = field(default_factory=lambda: defaultdict(InFlight))
+    """The asynchronous copies of those who run together, by their first thread of the block."""
+    products: defaultdict[int, InFlight] = field(default_factory=lambda: defaultdict(InFlight))
+    """Their asynchronous products."""
 
     @property
     def blocks(self) -> IntArray:
@@ -114,9 +117,10 @@ class AddressFrame:
         """The iterations of the blocks of the grid before these."""
         return self.position * self.iterations
 
-    def copies(self) -> InFlight:
-        """The asynchronous copies of the running threads."""
-        return self.groups.setdefault(self.first_thread + self.threads.start, InFlight())
+    @property
+    def running(self) -> int:
+        """The first of the running threads, of those of the block."""
+        return self.first_thread + self.threads.start
 
 
 @register_impls
@@ -313,7 +317,8 @@ class AddressFunctions(InterpreterFunctions):
         source, destination = args
         values = self.read(plan.source, source)
         if op.is_async and self.frame.landing is Landing.LATEST:
-            self._issue(plan.destination, destination, values)
+            land = self.issue(plan.destination, destination, values)
+            self.frame.copies[self.frame.running].uncommitted.append(land)
         else:
             self.write(plan.destination, destination, values)
 
@@ -331,25 +336,24 @@ class AddressFunctions(InterpreterFunctions):
         if stage.happens_at(self.frame.iteration, self.frame.iterations):
             self.write(plan.destination, args[1], args[0][:, :, self.frame.threads])
 
-    def _issue(self, plan: AccessPlan, where: Storage, values: Array) -> None:
-        """Notes a copy as in flight; until it lands, its destination is poison."""
+    def issue(self, plan: AccessPlan, where: Storage, values: Array) -> Ending:
+        """Begins a copy: until what this gives lets it land, its destination is poison."""
         chosen = plan.of(self.frame.threads)
         starts = self.starts(plan, where)
         kept = chosen.compressed(values)
         where.write(chosen.offsets, starts, np.broadcast_to(poison(plan.dtype), kept.shape))
-        copy = CopyInFlight(where, chosen.offsets, starts, kept)
-        self.frame.copies().uncommitted.append(copy.land)
+        return partial(where.write, chosen.offsets, starts, kept)
 
     @runs(sched.CommitOp)
     def run_commit(self, op: sched.CommitOp, args: PythonValues) -> PythonValues:
         """Closes the running threads' group."""
-        self.frame.copies().commit()
+        self.frame.copies[self.frame.running].commit()
         return (None,)
 
     @runs(sched.WaitOp)
     def run_wait(self, op: sched.WaitOp, args: PythonValues) -> PythonValues:
         """Lands the running threads' groups."""
-        self.frame.copies().wait(op.pending_groups)
+        self.frame.copies[self.frame.running].wait(op.pending_groups)
         return ()
 
     def run_nothing(

@@ -1,6 +1,14 @@
-"""Products of matrices at the level of addresses, and what is done with their fragments."""
+"""Products of matrices at the level of addresses, and what is done with their fragments.
+
+A warp multiplies what both matrices hold when it runs.  An asynchronous product of warp groups is
+computed as late as the program allows, when a wait covers it; what overwrites an operand before
+gives wrong numbers.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from xdsl.interpreter import InterpreterFunctions, PythonValues, register_impls
@@ -8,7 +16,8 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.programming_model import WARP
-from mugraph.dialects.sched.mappings import MATRICES, ROWS
+from mugraph.dialects.sched.mappings import MATRICES, ROWS, IntArray
+from mugraph.dialects.sched.multiplies import MultipliesMatrices
 from mugraph.dialects.tb import epilogue_of
 from mugraph.runtime.interpreter.address_level import AddressFunctions, multiplicand
 from mugraph.runtime.interpreter.address_plans import ComputePlan
@@ -16,17 +25,8 @@ from mugraph.runtime.interpreter.arithmetic import Array, convert, storage_dtype
 from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import apply_chain, fall
-from mugraph.runtime.interpreter.matmul_plans import (
-    MatmulPlan,
-    OperandPlan,
-    ScalarMatmulPlan,
-    SwappedMatmulPlan,
-    fragment_of,
-    is_scalar_product,
-    matrix_of,
-    row_slots_of_source,
-)
-from mugraph.runtime.interpreter.memory import Storage, element_dtype
+from mugraph.runtime.interpreter.memory import Ending, Storage, element_dtype
+from mugraph.runtime.interpreter.product_plans import HeldMatrix, ProductPlan, StoredMatrix
 
 
 @register_impls
@@ -36,75 +36,93 @@ class ProductFunctions(InterpreterFunctions):
     def __init__(self, functions: AddressFunctions) -> None:
         self.functions = functions
 
-    def _operand(
-        self, plan: MatmulPlan, operand: OperandPlan, where: Storage, *, in_tf32: bool
-    ) -> Array:
-        """What the running warps read of an operand, zero where it cannot reach a result."""
-        starts = [self.functions.starts(read, where) for read in operand.reads]
-        offsets = plan.offsets_of(operand, self.functions.frame.threads)
-        dtype = operand.reads[0].dtype
-        values = where.read(dtype, np.maximum(offsets, 0), starts[0])
-        values = multiplicand(values, in_tf32=in_tf32)
-        if not operand.is_whole:
-            values[:, offsets < 0] = 0
-        return values
-
     @impl_writing(sched.MmaOp)
     def run_mma(self, op: sched.MmaOp, args: PythonValues) -> None:
         """Adds every warp's product to its accumulator.
 
         The sum over k of one operator is numpy's, not step by step of the instruction.
         """
-        in_tf32 = op.multiplies_in_tf32
-        threads = self.functions.frame.threads
-        if is_scalar_product(op):
-            scalar = self.functions.plans.of(op, ScalarMatmulPlan.build)
-            self._add_scalar_product(scalar, args)
-            return
-        if op.atom is not None and op.atom.swaps_operands:
-            self._add_swapped_product(op, args)
-            return
-        plan = self.functions.plans.of(op, MatmulPlan.build)
-        if not plan.takes_part(threads):
-            return
-        if op.lhs_in_registers:
-            lhs = matrix_of(args[0][:, :, threads], plan, threads)
-        else:
-            lhs = self._operand(plan, plan.lhs, args[0], in_tf32=in_tf32)
-        rhs = self._operand(plan, plan.rhs, args[1], in_tf32=in_tf32)
-        if op.through is not None:
-            made = apply_chain(op.through.data.functions, rhs)
-            rhs = convert(made, storage_dtype(op.multiplied_type)).astype(rhs.dtype)
-            if not plan.rhs.is_whole:
-                rhs[:, plan.offsets_of(plan.rhs, threads) < 0] = 0
-        product = np.matmul(lhs, rhs.swapaxes(-1, -2))
-        shape = (product.shape[0], *plan.warps_along(threads), *product.shape[4:])
-        values = fragment_of(np.broadcast_to(product, shape))
-        sums = args[2][:, :, threads.start : threads.start + values.shape[2]]
-        sums += values.astype(sums.dtype, copy=False)
+        plan = self.functions.plans.of(op, ProductPlan.of_warps)
+        self._multiply(op, plan, args, in_tf32=op.multiplies_in_tf32)
 
-    def _add_swapped_product(self, op: sched.MmaOp, args: PythonValues) -> None:
-        """Adds every running warp's product, with swapped operands, to its accumulator."""
-        plan = self.functions.plans.of(op, SwappedMatmulPlan.build)
+    @impl_writing(sched.WarpgroupMmaOp)
+    def run_warpgroup_mma(self, op: sched.WarpgroupMmaOp, args: PythonValues) -> None:
+        """Adds the product to the accumulator, or notes that it is to be done."""
+        frame = self.functions.frame
+        product: list[Ending] = []
+        if op.stage.happens_at(frame.iteration, frame.iterations):
+            product = [partial(self._finish, op, args, frame.iteration, frame.position)]
+        if op.is_async:
+            frame.products[frame.running].commit(*product)
+        else:
+            for finish in product:
+                finish()
+
+    @impl_writing(sched.WarpgroupWaitOp)
+    def run_warpgroup_wait(self, op: sched.WarpgroupWaitOp, args: PythonValues) -> None:
+        """Finishes all but the newest products."""
+        frame = self.functions.frame
+        frame.products[frame.running].wait(op.pending_products)
+
+    def _finish(
+        self, op: sched.WarpgroupMmaOp, args: PythonValues, iteration: int, position: int
+    ) -> None:
+        """Multiplies what the operands of an iteration hold now, of a block of the list."""
+        frame, plan = self.functions.frame, self.functions.plans.of(op, ProductPlan.of_groups)
+        now = frame.iteration, frame.position
+        frame.iteration, frame.position = iteration, position
+        try:
+            self._multiply(op, plan, args, is_fresh=op.is_fresh)
+        finally:
+            frame.iteration, frame.position = now
+
+    def _multiply(
+        self,
+        op: MultipliesMatrices,
+        plan: ProductPlan,
+        args: PythonValues,
+        *,
+        in_tf32: bool = False,
+        is_fresh: bool = False,
+    ) -> None:
+        """Adds the running warps' products to their accumulators, which lie side by side."""
         threads = self.functions.frame.threads
-        first, last = threads.start // WARP, min(threads.stop, plan.threads) // WARP
-        if first >= last:
+        held = plan.sums.of_threads(threads)
+        if not held.row.size:
             return
-        matrices: list[Array] = []
-        for operand, where in zip((plan.lhs, plan.rhs), args, strict=False):
-            starts = self.functions.starts(operand.read, where)
-            values = where.read(operand.read.dtype, operand.offsets[first:last], starts)
-            values = multiplicand(values, in_tf32=False)
-            if operand is plan.rhs and op.through is not None:
-                made = apply_chain(op.through.data.functions, values)
-                values = convert(made, storage_dtype(op.multiplied_type)).astype(values.dtype)
-            values[:, ~operand.exists[first:last]] = 0
-            matrices.append(values)
-        product = np.matmul(matrices[0], matrices[1].swapaxes(-1, -2))
-        values = product[:, :, plan.row, plan.column].swapaxes(1, 2)
-        values = values.reshape(*values.shape[:2], -1)
-        sums = args[2][:, :, first * WARP : last * WARP]
-        sums += values.astype(sums.dtype, copy=False)
+        left = (
+            self._stored(plan.left, args[0], in_tf32=in_tf32)
+            if isinstance(plan.left, StoredMatrix)
+            else self._held(plan.left, args[0])
+        )
+        right = self._stored(plan.right, args[1], in_tf32=in_tf32)
+        if op.through is not None:
+            made = apply_chain(op.through.data.functions, right)
+            right = convert(made, storage_dtype(op.multiplied_type)).astype(right.dtype)
+        accumulators = args[2:]
+        width = right.shape[2] // len(accumulators)
+        running = slice(threads.start, threads.start + held.row.shape[1])
+        for number, accumulator in enumerate(accumulators):
+            columns = right[:, :, number * width : (number + 1) * width]
+            values = _products_of_warps(held, left, columns, plan.depths)
+            sums = accumulator[:, :, running]
+            sums[...] = values.astype(sums.dtype, copy=False) + (0 if is_fresh else sums)
+
+    def _held(self, matrix: HeldMatrix, registers: Array) -> Array:
+        """A left matrix in registers, [blocks, 1, rows, k]; rows of others are not there."""
+        threads = self.functions.frame.threads
+        held = matrix.of_threads(threads)
+        values = registers[:, :, threads.start : threads.start + held.row.shape[1]]
+        extents = (int(along[matrix.exists].max()) + 1 for along in (matrix.row, matrix.column))
+        whole = np.zeros((values.shape[0], 1, *extents), values.dtype)
+        whole[:, 0, held.row[held.exists], held.column[held.exists]] = values[:, held.exists]
+        return whole
+
+    def _stored(self, matrix: StoredMatrix, where: Storage, *, in_tf32: bool = False) -> Array:
+        """Elements of a matrix in memory, as they are multiplied."""
+        starts = [self.functions.starts(read, where) for read in matrix.reads]
+        values = where.read(matrix.reads[0].dtype, matrix.offsets, starts[0])
+        return multiplicand(values, in_tf32=in_tf32)
 
     @impl_writing(sched.LoadOp)
     def run_load(self, op: sched.LoadOp, args: PythonValues) -> None:
@@ -113,13 +131,12 @@ class ProductFunctions(InterpreterFunctions):
             self._load_numbers(op, args)
             return
         threads = self.functions.frame.threads
-        plan = self.functions.plans.of(op, MatmulPlan.of_load)
-        if not plan.takes_part(threads):
-            return
-        matrix = self._operand(plan, plan.lhs, args[0], in_tf32=False)
-        shape = (matrix.shape[0], *plan.warps_along(threads), *matrix.shape[4:])
-        values = fragment_of(np.broadcast_to(matrix, shape))
-        args[1][:, :, threads.start : threads.start + values.shape[2]] = values
+        values = self._stored(self.functions.plans.of(op, StoredMatrix.of_load), args[0])
+        held = op.destination.type
+        assert isinstance(held, sched.TileType)  # verified
+        values[:, ~held.thread_values().exists()] = 0
+        registers = args[1][:, :, threads]
+        registers[:, :, : values.shape[2]] = values[:, :, threads]
 
     def _load_numbers(self, op: sched.LoadOp, args: PythonValues) -> None:
         """Values of a matrix, or the number of a column or row to all threads with values of it."""
@@ -131,24 +148,29 @@ class ProductFunctions(InterpreterFunctions):
         values = apply_chain(epilogue_of(op).functions, values)
         keep(op.destination, args[1][:, :, threads], values)
 
-    def _add_scalar_product(self, plan: ScalarMatmulPlan, args: PythonValues) -> None:
-        """Adds what every running thread multiplies by itself to its accumulator."""
-        threads = slice(
-            self.functions.frame.threads.start, min(self.functions.frame.threads.stop, plan.threads)
+
+def _products_of_warps(
+    held: HeldMatrix, left: Array, right: Array, depths: Sequence[IntArray]
+) -> Array:
+    """What each thread's values are of the products of its warp, [blocks, values, threads].
+
+    Warp by warp, so that a warp computes the same bits whoever runs beside it.
+    """
+    values = np.zeros((left.shape[0], *held.row.shape), left.dtype)
+    for first in range(0, held.row.shape[1], WARP):
+        own = held.of_threads(slice(first, first + WARP))
+        part = int(own.part[0, 0])
+        rows, row = np.unique(np.where(own.exists, own.row, 0), return_inverse=True)
+        columns, column = np.unique(np.where(own.exists, own.column, 0), return_inverse=True)
+        one, other = (
+            matrix[:, part % matrix.shape[1]][:, lines][..., depths[part]]
+            for matrix, lines in ((left, rows), (right, columns))
         )
-        if threads.start >= threads.stop:
-            return
-        matrices: list[Array] = []
-        for operand, where in zip((plan.lhs, plan.rhs), args, strict=False):
-            starts = self.functions.starts(operand.read, where)
-            values = where.read(operand.read.dtype, operand.offsets[threads], starts)
-            matrices.append(multiplicand(values, in_tf32=False))
-        # [blocks, threads, rows, columns] to values, then threads.
-        product = np.matmul(matrices[0], matrices[1].swapaxes(-1, -2))
-        blocks, count = product.shape[:2]
-        values = product.reshape(blocks, count, -1).swapaxes(1, 2)
-        sums = args[2][:, :, threads]
-        sums += values.astype(sums.dtype, copy=False)
+        product = np.matmul(one, other.swapaxes(-1, -2))
+        shape = own.row.shape
+        found = product[:, row.reshape(shape), column.reshape(shape)]
+        values[:, :, first : first + WARP] = np.where(own.exists, found, 0)
+    return values
 
 
 def deal_out_lines(lines: Array) -> Array:
@@ -168,7 +190,7 @@ def reduce_product(functions: AddressFunctions, op: sched.ReduceOp, args: Python
     source, destination, *differences = (array[:, :, functions.frame.threads] for array in args)
     combine, identity = COMBINERS[op.combination]
     totals = np.full(destination.shape, identity, destination.dtype)
-    slots = functions.plans.of(op, row_slots_of_source)
+    slots = functions.plans.of(op, _row_slots_of_source)
     # Neighbours of one row first.
     pairs = len(slots) % 2 == 0 and bool((slots[0::2] == slots[1::2]).all())
     for value in range(0, len(slots), 2 if pairs else 1):
@@ -188,3 +210,10 @@ def reduce_product(functions: AddressFunctions, op: sched.ReduceOp, args: Python
     keep(op.destination, destination, totals)
     for difference in differences:
         difference[...] = fall(earlier, destination)
+
+
+def _row_slots_of_source(op: sched.ReduceOp) -> IntArray:
+    """The position, among the numbers of rows, of the row of each value of the source."""
+    source, rows = op.source.type, op.destination.type
+    assert isinstance(source, sched.TileType) and isinstance(rows, sched.TileType)  # verified
+    return rows.thread_values().value_of(source.thread_values())

@@ -1,19 +1,19 @@
-"""Channels and order barriers at the level of addresses: mbarriers as words, and copies that land.
+"""Channels and order barriers, and the words in memory that mbarriers are.
 
-The 8 bytes of an mbarrier in shared memory hold a picture of its state, so that it destroys what
-overlaps it, and what overlaps it is found.
+At the level of addresses the 8 bytes of an mbarrier in shared memory hold a picture of its state,
+so that it destroys what overlaps it, and what overlaps it is found.  Where buffers are logical
+values an mbarrier has a state alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.sched.mbarriers import BARRIER_BYTES, KeepsMbarriers
 from mugraph.dialects.tensor_types import value_label
 from mugraph.runtime.interpreter.errors import ExecutionError
@@ -55,32 +55,55 @@ class Mbarrier(PhaseBarrier):
             )
 
 
-@dataclass(eq=False)
-class AddressChannel:
-    """The mbarriers of a channel."""
+SetUp = Callable[[str, int, int], PhaseBarrier]
+"""Sets up an mbarrier: how messages name it, the arrivals of each phase, and which of an operator's
+it is."""
 
-    full: Sequence[Mbarrier]
-    empty: Sequence[Mbarrier]
+
+def by_values(label: str, count: int, number: int) -> PhaseBarrier:
+    """An mbarrier that lies nowhere."""
+    return PhaseBarrier(label, count)
+
+
+def in_memory(op: KeepsMbarriers, result: SSAValue, memory: SharedMemory) -> SetUp:
+    """Mbarriers at the planned places of an operator's; raises ``ExecutionError`` without."""
+    first = op.byte_offset
+    if first is None:
+        raise ExecutionError(
+            f"{value_label(result)} has no offset in shared memory; run --plan-stensor-memory first"
+        )
+
+    def set_up(label: str, count: int, number: int) -> PhaseBarrier:
+        return Mbarrier(label, count, memory=memory, offset=first + BARRIER_BYTES * number)
+
+    return set_up
+
+
+@dataclass(eq=False)
+class Channel:
+    """The mbarriers of a channel; ``payload`` are the bytes that each stage waits for."""
+
+    full: Sequence[PhaseBarrier]
+    empty: Sequence[PhaseBarrier]
+    payload: int
 
     @classmethod
-    def of(cls, op: sched.ChannelOp, memory: SharedMemory) -> AddressChannel:
-        """The mbarriers at their planned places, set up; raises ``ExecutionError`` without."""
-        offset = _planned(op, op.result)
+    def of(cls, op: sched.ChannelOp, set_up: SetUp, payload: int = 0) -> Channel:
+        """The mbarriers, set up."""
         stages = op.stage_count
         counts = {"full": 1, "empty": op.releasing_warps()}
         full, empty = (
             [
-                Mbarrier(
+                set_up(
                     f"{name} mbarrier of stage {stage} of {value_label(op.result)}",
                     count,
-                    memory=memory,
-                    offset=offset + BARRIER_BYTES * (first + stage),
+                    first + stage,
                 )
                 for stage in range(stages)
             ]
             for first, (name, count) in zip((0, stages), counts.items(), strict=True)
         )
-        return cls(full, empty)
+        return cls(full, empty, payload)
 
     def run(self, op: sched.ChannelStepOp, iteration: int, warps: int) -> bool:
         """A step for an iteration, by so many warps; false where it must wait."""
@@ -92,38 +115,29 @@ class AddressChannel:
             case sched.ConsumeOp():
                 return self.full[stage].passes(phase)
             case sched.PublishOp():
-                self.full[stage].arrive(1, channel_of(op, op.channel).stage_payload())
+                self.full[stage].arrive(1, self.payload)
             case _:
                 self.empty[stage].arrive(warps)
         return True
 
-    def full_of(self, iteration: int) -> Mbarrier:
+    def full_of(self, iteration: int) -> PhaseBarrier:
         """The mbarrier that counts the bytes of an iteration's copies."""
         return self.full[iteration % len(self.full)]
 
-    def flying(self) -> list[Mbarrier]:
-        """The mbarriers to whose stages copies are on their way."""
-        return [mbarrier for mbarrier in self.full if mbarrier.flying]
-
 
 @dataclass(eq=False)
-class AddressOrderBarrier:
+class OrderBarrier:
     """The mbarriers of an order barrier, one a role."""
 
-    mbarriers: Sequence[Mbarrier]
+    mbarriers: Sequence[PhaseBarrier]
 
     @classmethod
-    def of(cls, op: sched.OrderBarrierOp, memory: SharedMemory) -> AddressOrderBarrier:
-        """The mbarriers at their planned places, set up; raises ``ExecutionError`` without."""
-        offset = _planned(op, op.result)
+    def of(cls, op: sched.OrderBarrierOp, set_up: SetUp) -> OrderBarrier:
+        """The mbarriers, set up."""
+        label, count = value_label(op.result), op.arriving_warps()
         return cls(
             [
-                Mbarrier(
-                    f"mbarrier of role {role} of {value_label(op.result)}",
-                    op.arriving_warps(),
-                    memory=memory,
-                    offset=offset + BARRIER_BYTES * role,
-                )
+                set_up(f"mbarrier of role {role} of {label}", count, role)
                 for role in range(op.barrier_count())
             ]
         )
@@ -135,11 +149,3 @@ class AddressOrderBarrier:
             self.mbarriers[(position + 1) % roles].arrive(warps)
             return True
         return not position or self.mbarriers[position % roles].passes((position - 1) // roles)
-
-
-def _planned(op: KeepsMbarriers, result: SSAValue) -> int:
-    if op.byte_offset is None:
-        raise ExecutionError(
-            f"{value_label(result)} has no offset in shared memory; run --plan-stensor-memory first"
-        )
-    return op.byte_offset

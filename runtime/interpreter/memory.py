@@ -319,20 +319,6 @@ Ending = Callable[[], None]
 """Does what an asynchronous operator has begun."""
 
 
-@dataclass(frozen=True)
-class CopyInFlight:
-    """The data of an asynchronous copy, and where it will land."""
-
-    place: Storage
-    offsets: IntArray
-    starts: IntArray
-    values: Array
-
-    def land(self) -> None:
-        """Writes the data."""
-        self.place.write(self.offsets, self.starts, self.values)
-
-
 @dataclass
 class InFlight:
     """What some threads have begun and must wait for: not committed yet, or in groups in order.

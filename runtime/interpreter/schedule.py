@@ -146,4 +146,5 @@ def _run_blocks(
         functions = ScheduleFunctions(frame)
         families = ComputeFunctions(functions), ProductFunctions(functions)
         interpreter = make_interpreter(module, functions, *families)
-        interpreter.run_ssacfg_region(own.body, tuple(tensors), "kernel")
+        interpreter.set_values(zip(own.body.block.args, tensors, strict=True))
+        functions.run_body(own, interpreter)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from operator import setitem
 from typing import cast
 
@@ -14,9 +15,7 @@ from xdsl.interpreter import (
     Interpreter,
     InterpreterFunctions,
     PythonValues,
-    ReturnedValues,
     impl,
-    impl_terminator,
     register_impls,
 )
 from xdsl.ir import Operation, SSAValue
@@ -30,10 +29,11 @@ from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, v
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
 from mugraph.runtime.interpreter.dispatch import impl_writing, runs
-from mugraph.runtime.interpreter.errors import ExecutionError, iterations_of
+from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of, see_windows, take_rows
+from mugraph.runtime.interpreter.mbarriers import Channel, OrderBarrier, by_values
 from mugraph.runtime.interpreter.memory import InFlight
-from mugraph.runtime.interpreter.roles import Channel, OrderBarrier, Step, run_side_by_side
+from mugraph.runtime.interpreter.roles import RoleMachine, steps_of, units_of
 
 WHOLE = (NOT_SPLIT,) * len(AXES)
 """The map of a tensor that no grid axis splits."""
@@ -177,36 +177,6 @@ class ScheduleFunctions(InterpreterFunctions):
             tensor = see_windows(tensor, op.windows)
         return (DeviceTile(tensor, op.slicing(ends)),)
 
-    def run_phase(
-        self, interpreter: Interpreter, op: sched.PhaseOp, args: PythonValues
-    ) -> PythonValues:
-        """The operators of the phase, in order."""
-        return interpreter.run_ssacfg_region(op.body, (), op.name)
-
-    @impl_terminator(sched.YieldOp)
-    def run_yield(
-        self, interpreter: Interpreter, op: sched.YieldOp, args: PythonValues
-    ) -> tuple[ReturnedValues, PythonValues]:
-        """The tiles that the body leaves behind."""
-        return ReturnedValues(args), ()
-
-    run_prologue = impl(sched.PrologueOp)(run_phase)
-    run_epilogue = impl(sched.EpilogueOp)(run_phase)
-
-    @impl(sched.ForloopOp)
-    def run_forloop(
-        self, interpreter: Interpreter, op: sched.ForloopOp, args: PythonValues
-    ) -> PythonValues:
-        """The body, once an iteration."""
-        carried = args
-        if op.bound is not None:
-            self.frame.iterations, carried = args[0], args[1:]
-        for iteration in iterations_of(op, self.frame.iterations, op.step_of):
-            self.frame.iteration = iteration
-            carried = interpreter.run_ssacfg_region(op.body, carried, op.name)
-        self.frame.iteration = 0
-        return carried
-
     @impl_writing(sched.CopyOp)
     def run_copy(self, op: sched.CopyOp, args: PythonValues) -> None:
         """Moves a tile; one that comes asynchronously is nowhere until it has been waited for."""
@@ -301,42 +271,40 @@ class ScheduleFunctions(InterpreterFunctions):
     @runs(sched.ChannelOp)
     def run_channel(self, op: sched.ChannelOp, args: PythonValues) -> PythonValues:
         """A channel through which nothing has come."""
-        return (Channel(op),)
+        return (Channel.of(op, by_values),)
 
     @runs(sched.OrderBarrierOp)
     def run_order_barrier(self, op: sched.OrderBarrierOp, args: PythonValues) -> PythonValues:
         """An order barrier at which nobody has arrived."""
-        return (OrderBarrier(),)
+        return (OrderBarrier.of(op, by_values),)
 
-    @impl(sched.RoleOp)
-    def run_role(
-        self, interpreter: Interpreter, op: sched.RoleOp, args: PythonValues
-    ) -> PythonValues:
-        """With the first role, all roles of the kernel, in turns; with others nothing."""
-        roles = sched.roles_of(sched.enclosing_kernel(op))
-        if op is roles[0]:
-            run_side_by_side(
-                roles, self.frame.positions, lambda step: self.run_step(interpreter, step)
-            )
-            self.frame.iteration = self.frame.position = 0
-        return ()
+    def run_body(self, kernel: sched.KernelOp, interpreter: Interpreter) -> None:
+        """The operators of a kernel in order, its roles side by side.
 
-    def run_step(self, interpreter: Interpreter, step: Step) -> bool:
-        """An operator of a role; false where it must wait."""
-        op, iteration, self.frame.position = step
-        self.frame.iteration = iteration
-        if isinstance(op, sched.ChannelStepOp):
-            if not op.stage.happens_at(iteration, self.frame.iterations):
-                return True
-            (channel,) = interpreter.get_values(op.operands)
-            return channel.run(op, self.frame.before + op.stage.iteration_at(iteration))
-        if isinstance(op, sched.OrderStepOp):
-            (order,) = interpreter.get_values(op.operands)
-            return order.run(op, step.position)
-        operands = [sched.registers_of(value) for value in op.operands]
-        values = interpreter.run_op(op, interpreter.get_values(operands))
-        interpreter.set_values(zip(op.results, values, strict=True))
-        return True
+        Tiles stay in their registers.
+        """
+        frame, registers = self.frame, dict[SSAValue, SSAValue]()
+
+        def run_operator(op: Operation) -> None:
+            operands = [registers.setdefault(v, sched.registers_of(v)) for v in op.operands]
+            values = interpreter.run_op(op, interpreter.get_values(operands))
+            interpreter.set_values(zip(op.results, values, strict=True))
+
+        def count_of(loop: sched.ForloopOp) -> int:
+            if loop.bound is not None:
+                (frame.iterations,) = interpreter.get_values((loop.bound,))
+            return frame.iterations
+
+        for of_roles, group in groupby(
+            kernel.body.block.ops, lambda op: isinstance(op, sched.RoleOp)
+        ):
+            if of_roles:
+                units = units_of(sched.roles_of(kernel), frame.positions, together=True)
+                RoleMachine(interpreter, frame, lambda _, op: run_operator(op)).run(units)
+                continue
+            for step in steps_of(group, count_of=count_of):
+                frame.iteration = step.iteration
+                run_operator(step.op)
 
     def write_tile(self, destination: SSAValue, tile: DeviceTile, value: Array) -> None:
         """Rounds, and writes the tiles of the blocks and the current iteration."""

@@ -15,7 +15,8 @@ from mugraph.passes.compile import before_planning, compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.work import Load, Loads, PhaseWork
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
-from mugraph.passes.mugraph.plan.choose import filled_plan, space_of, stages_by_threads
+from mugraph.passes.mugraph.plan.choose import filled_plan, space_of
+from mugraph.passes.mugraph.plan.loading import stages_by_threads
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.retile.partition import partition_of
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass

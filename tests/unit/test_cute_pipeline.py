@@ -311,8 +311,8 @@ def test_states_that_are_not_known() -> None:
         cute.kernel(of_itself)(x).launch(grid=(1,), block=(64,)).trace()
     use(in_some_iterations, "other threads or iterations use it", "# the next tile")
     use(of_half_a_thread, "the number of arrivals is known .*, not 0.5", "PipelineAsync.create")
-    use(of_no_group, "1 is no CooperativeGroup", "PipelineAsync.create")
-    use(of_no_bytes, "tx_count is the bytes", "PipelineTmaAsync.create")
+    use(of_no_group, "expected a CooperativeGroup, got 1", "PipelineAsync.create")
+    use(of_no_bytes, "tx_count is 0", "PipelineTmaAsync.create")
     use(of_another, "a state of 4 stages is none of a pipeline of 2", "# the state")
     use(of_no_stages, "has no state of 0 stages", "make_pipeline_state")
 

@@ -223,7 +223,7 @@ def test_a_centred_variance_stays_centred() -> None:
     assert launches_of(only_function(own)) == 2
     require_proof(module, own)
     reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
-    assert any("they cancel, and round much worse" in why for why in reasons)
+    assert any("their powers would cancel" in why for why in reasons)
 
 
 ATTENTION = {
@@ -290,7 +290,7 @@ def test_what_is_rounded_for_good_is_rounded_where_it_is_written(dtype: Attribut
     assert launches_of(only_function(own)) == 2
     require_proof(module, own)
     reasons = {reason for attempt in fusion.attempts.values() for reason in attempt.reasons}
-    assert any("'identity' is not linear" in reason for reason in reasons)
+    assert any("'identity' takes a value" in reason for reason in reasons)
 
 
 def test_what_is_the_same_along_the_loop_is_not_summed_once_a_tile() -> None:
@@ -303,7 +303,7 @@ def test_what_is_the_same_along_the_loop_is_not_summed_once_a_tile() -> None:
     operators = [op for op in function.body.block.ops if isinstance(op, HasTileIndices)]
     builder = KernelBuilder(operators, [operators[-1].results[0]])
     looped = builder.indices.of_value[function.args[0]][1]
-    with pytest.raises(NotFusedError, match="the same along the index that the loop walks"):
+    with pytest.raises(NotFusedError, match="the same in all iterations"):
         builder.build(looped)
 
 
@@ -428,7 +428,7 @@ def test_what_views_do_not_line_up_stays_apart() -> None:
     own, fusion = fused(module)
     assert launches_of(only_function(own)) == 2
     reasons = {reason for attempt in fusion.known.attempts.values() for reason in attempt.reasons}
-    assert any("where another one has" in why for why in reasons)
+    assert any("neither divides the other" in why for why in reasons)
 
 
 def test_parts_of_a_row_share_its_kernel() -> None:
@@ -515,7 +515,7 @@ def test_one_index_along_two_dimensions_is_refused() -> None:
     # As it is written: where kernels compute the exponential again, none has both.
     fusion = Found.of(only_function(module.clone()), target_named("h200")).fusion
     reasons = {reason for attempt in fusion.known.attempts.values() for reason in attempt.reasons}
-    assert any("one index twice" in why for why in reasons)
+    assert any("the same index along two" in why for why in reasons)
 
 
 def gated_layer(x: mi.DTensor, new: Callable[..., mi.DTensor]) -> mi.DTensor:

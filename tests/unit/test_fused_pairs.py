@@ -10,7 +10,7 @@ import benchmarks
 from benchmarks.programs import PROGRAMS
 from benchmarks.programs.pairs import best, loss, measured
 from benchmarks.programs.search import launches_of
-from mugraph.passes.mugraph.plan.tiles import PART_NS
+from mugraph.passes.mugraph.plan.division import PART_NS
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.program.fuse_kernels.times import HIDDEN_NS
 from mugraph.passes.targets import target_named

@@ -76,7 +76,7 @@ def test_a_tensor_expression_compiles_with_its_sizes() -> None:
         kernel = mugraph.compile(given, arch="cpu", sizes={"N": 64})
         a, b = (np.arange(64, dtype=np.float32) * factor for factor in (1, 2))
         assert np.array_equal(kernel(a, b), a + b)
-    with pytest.raises(UserError, match=r"sizes are those of a \.te file"):
+    with pytest.raises(UserError, match=r"sizes= is for \.te files"):
         mugraph.compile(scaled_sum(), arch="cpu", sizes={"N": 64})
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mugraph.passes.memory.lifetimes import Lifetime
-from mugraph.passes.memory.packing.allocate import Plan, Request, aligned, order_of_birth
+from mugraph.passes.memory.packing.allocate import Packing, Request, aligned, order_of_birth
 from mugraph.passes.memory.packing.bounds import instance_of
 from mugraph.passes.memory.packing.greedy import GreedyPacking
 from mugraph.passes.memory.packing.pack import components, pack, pack_in_place
@@ -25,7 +25,7 @@ def requests(draw: st.DrawFn, most: int = 12, times: int = 9) -> list[Request]:
     return result
 
 
-def assert_apart(plan: Plan, wanted: list[Request], shared: frozenset[tuple[int, int]]) -> None:
+def assert_apart(plan: Packing, wanted: list[Request], shared: frozenset[tuple[int, int]]) -> None:
     """Buffers that meet do not overlap, unless they are an allowed pair with one offset."""
     for one, other in itertools.combinations(range(len(wanted)), 2):
         if not wanted[one].lifetime.overlaps(wanted[other].lifetime):
@@ -82,7 +82,7 @@ def test_offsets_are_multiples_of_the_alignment(wanted: list[Request], alignment
 
 
 def test_nothing_needs_nothing() -> None:
-    assert pack([], 128).plan == Plan((), 0)
+    assert pack([], 128).plan == Packing((), 0)
 
 
 @settings(max_examples=60)

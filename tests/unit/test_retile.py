@@ -117,14 +117,16 @@ def test_a_merge_undoes_a_split() -> None:
 
 
 def test_other_uses_of_the_parts_are_no_merge() -> None:
-    with pytest.raises(RetileError, match="not all used by one other custom kernel"):
+    with pytest.raises(RetileError, match="used by several operators"):
         retiled(example("gated_mlp"), Plan(merge=True))
 
 
 def test_a_kernel_that_is_merged_has_no_plan_of_its_own() -> None:
     module = example("attention_split_kv")
     custom_kernels(module)[1].decided = Plan(stages=(2,))
-    with pytest.raises(RetileError, match=r"says stages = \[2\]; write it into the first one's"):
+    with pytest.raises(
+        RetileError, match=r"has stages = \[2\]; write that into the plan of the first"
+    ):
         retiled(module, Plan(merge=True))
 
 
@@ -489,7 +491,7 @@ func.func @f(%x: tensor<1x128xf16>, %m: tensor<1x8xf16>, %w: tensor<128x64xf16>)
 
 
 @pytest.mark.parametrize(
-    ("count", "why"), [(2, "must stay in its kernel as it is"), (1, "keeps the largest of all")]
+    ("count", "why"), [(2, "its kernel cannot be cut otherwise"), (1, "keeps the largest of all")]
 )
 def test_no_loop_is_cut_anew_in_which_a_maximum_falls_at_first(count: int, why: str) -> None:
     """The first iteration alone is weighed by the fall, however many there are."""

@@ -18,8 +18,9 @@ from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.plan import PlanPass, tiles
 from mugraph.passes.mugraph.plan.bounds import Numbers, TiledKernels
 from mugraph.passes.mugraph.plan.choose import space_of
+from mugraph.passes.mugraph.plan.combination import combination_time
 from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
-from mugraph.passes.mugraph.plan.tiles import choose_least_time, combination_time
+from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of

@@ -11,7 +11,7 @@ from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import Ring, estimate, ring_of
 from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.plan.choose import space_of, trial_of
-from mugraph.passes.mugraph.plan.partitions import suits_products
+from mugraph.passes.mugraph.plan.dimension_tiles import suits_products
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.retile.partition import choose_partition
 from mugraph.passes.schedule.pipeline_loads.rings import present_stages

@@ -26,7 +26,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Packing:
     """An offset in bytes a request, and the bytes needed in all."""
 
     offsets: tuple[int, ...]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mugraph.passes.memory.lifetimes import Lifetime
-from mugraph.passes.memory.packing.allocate import Plan, Request, order_of_birth
+from mugraph.passes.memory.packing.allocate import Packing, Request, order_of_birth
 from mugraph.passes.memory.packing.bounds import Instance, instance_of, max_load
 from mugraph.passes.memory.packing.greedy import GreedyPacking
 
@@ -28,7 +28,7 @@ class CertifiedPlan(NamedTuple):
     ``method`` says what found it; the plan is proved optimal where ``bound`` is its peak.
     """
 
-    plan: Plan
+    plan: Packing
     bound: int
     method: str
 
@@ -68,7 +68,7 @@ def pack(requests: Sequence[Request], alignment: int) -> CertifiedPlan:
         bound = max(bound, found.bound)
         if found.plan.peak > peak:
             peak, method = found.plan.peak, found.method
-    return CertifiedPlan(Plan(tuple(offsets), peak), bound, method)
+    return CertifiedPlan(Packing(tuple(offsets), peak), bound, method)
 
 
 def _pack_together(requests: Sequence[Request], alignment: int) -> CertifiedPlan:
@@ -106,10 +106,10 @@ def _orders(instance: Instance) -> dict[str, list[int]]:
     }
 
 
-def _plan_of(instance: Instance, offsets: Sequence[int]) -> Plan:
+def _plan_of(instance: Instance, offsets: Sequence[int]) -> Packing:
     unit = instance.unit
     ends = (offset + size for offset, size in zip(offsets, instance.sizes, strict=True))
-    return Plan(tuple(offset * unit for offset in offsets), max(ends, default=0) * unit)
+    return Packing(tuple(offset * unit for offset in offsets), max(ends, default=0) * unit)
 
 
 def pack_in_place(
@@ -146,7 +146,7 @@ def pack_in_place(
                 for member in members:
                     offsets[member] = offset
             method = f"{found.method}, {len(chosen)} in place"
-            best = CertifiedPlan(Plan(tuple(offsets), found.plan.peak), best.bound, method)
+            best = CertifiedPlan(Packing(tuple(offsets), found.plan.peak), best.bound, method)
     if every:
         best = best._replace(bound=max(best.bound, least))
     return best._replace(bound=min(best.bound, best.plan.peak))

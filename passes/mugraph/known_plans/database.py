@@ -124,7 +124,7 @@ def entry_of(line: str) -> Entry:
         fields["extents"] = tuple(fields.get("extents", ()))
         return Entry(**fields)
     except (KeyError, TypeError) as error:
-        raise ValueError("has not the fields of an entry") from error
+        raise ValueError("lacks fields of an entry, or has others") from error
 
 
 def _apart(some: tuple[int, ...], others: tuple[int, ...]) -> float:

@@ -13,37 +13,18 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
-from mugraph.passes.costs.chains import chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import (
-    LAUNCH_NS,
     OVERLAP_NS,
-    estimate,
     ring_of,
-    stages_of,
     time_in_epilogues,
 )
-from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.costs.residency import resident_blocks
 from mugraph.passes.mugraph.plan.clusters import plan_combination
-from mugraph.passes.mugraph.plan.early import (
-    brings_weights,
-    comes_before_states,
-    has_weights,
-    holds_weights,
-    leaves_room,
-    lets_next_start,
-    stages_beside,
-    stages_in_flight,
-    stages_meanwhile,
-    takes_few_turns,
-    waits_for_few_blocks,
-    waits_for_shorter,
-)
+from mugraph.passes.mugraph.plan.division import Division
+from mugraph.passes.mugraph.plan.loading import CutKernel, how_it_loads
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
 from mugraph.passes.mugraph.plan.tiles import (
-    Division,
     TileChoice,
     choose_least_time,
     in_one_iteration,
@@ -55,22 +36,7 @@ from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.outline import find_outlined, outline
 from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
 from mugraph.passes.mugraph.retile.running_maxima import drop_weights, take_out_running_maxima
-from mugraph.passes.schedule.pipeline_loads.stages import choose_stages
 from mugraph.passes.targets import Target
-
-LAUNCHES_LONG = 5
-"""Launches that a kernel must last to be long.
-
-A batch norm of 64 x 2048 x 16, estimated at 4.0 us, took 4.04 on an H200 with the next kernel early
-and 3.49 with it late (``benchmarks/results/concatenations_h200.md``); a group norm of 64 x 2048 x
-16, estimated at 5.7, 4.15 and 4.26."""
-
-STREAMED, STREAMED_TURNS = 4, 64
-"""Stages of kernels that stream a matrix of weights for a row, in so many iterations or more.
-
-With logits of a row, 151,936 x 4096 in bf16 and 64 of the depth an iteration, a step of two layers
-took 425 us on an H200, 432 with three stages and 429 with six
-(``benchmarks/results/narrow_weights_h200.md``).  Shorter loops were not timed so."""
 
 
 @contextmanager
@@ -128,30 +94,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
         except RetileError:
             return written  # --retile says why, where that asks for what cannot be
     shape = shape.divided(plan.split_k or 1)
-    early = has_weights(graph) and leaves_room(shape, target)
-    alone = lets_next_start(graph, shape, target)
-    is_whole = plan.loads is None and plan.split_k in (None, 1)
-    if is_whole and holds_weights(graph, shape, target):
-        every = Plan(loads="cp_async", stages=(shape.iterations,), pdl="early")
-        return plan.over(replace(every, preferred=("stages",)))
-    few = is_whole and takes_few_turns(graph, shape, target)
-    if plan.needs_producer() or (producer_pays(shape, target) and not few):
-        # A loop of one iteration has a producer only where that is said.
-        loads = None if shape.iterations > 1 else "tma"
-        stages = (1,) if loads is None and waits_to_start(shape, target) else None
-        parts = (("loads", loads), ("stages", stages))
-        preferred = tuple(name for name, part in parts if part) or None
-        start = "early" if early else "end"
-        return plan.over(Plan(pdl=start, loads=loads, stages=stages, preferred=preferred))
-    meanwhile = early and brings_weights(graph) and waits_for_few_blocks(graph, target)
-    if few and not meanwhile and waits_for_shorter(graph) and stages_beside(shape, target):
-        beside = Plan(loads="cp_async", stages=(stages_beside(shape, target),), pdl="early")
-        return plan.over(replace(beside, preferred=("stages",)))
-    streams = streams_weights(graph, shape, target)
-    loads = loads_by_threads(
-        shape, target, early=early or alone, meanwhile=meanwhile, streams=streams
-    )
-    return plan.over(replace(loads, pdl="end") if comes_before_states(graph) else loads)
+    return plan.over(how_it_loads(CutKernel(graph, plan, shape, target)))
 
 
 def time_under(graph: CustomizedOp, plan: Plan, target: Target) -> float | None:
@@ -281,111 +224,4 @@ def tiles_of(space: TileSpace, choice: TileChoice) -> Plan:
         loop_tile=loop_tiles.pop() if loop_tiles else None,
         block=new.block if new.block != old.block else None,
         split_k=choice.split if choice.split > 1 else None,
-    )
-
-
-def loads_by_threads(
-    shape: KernelShape, target: Target, *, early: bool, meanwhile: bool, streams: bool
-) -> Plan:
-    """How far ahead all threads load, and when the next kernel may start.
-
-    A producer keeps as many bytes on their way as the memory needs, so that what starts beside it
-    only takes from it: its next kernel starts at its end.  Where all threads load, they are late.
-    A long kernel that only brings and stores each tile once hides the next one's launch, and so
-    does one that is to begin it ``early``.  ``meanwhile``: it waits for a kernel of few blocks.
-    ``streams``: it brings weights for a row.
-    """
-    stages = stages_by_threads(shape, target, meanwhile=meanwhile, streams=streams)
-    preferred = None if stages is None else ("stages",)
-    start = "early" if early or streams_long(shape, target) else "late"
-    return Plan(loads="cp_async", stages=stages, pdl=start, preferred=preferred)
-
-
-def streams_long(shape: KernelShape, target: Target) -> bool:
-    """Whether a kernel without products loads all tiles at once, and lasts some launches.
-
-    Beside a shorter one the blocks of the next kernel are only in the way.
-    Source: ``benchmarks/results/h200_plans.md``, of two kernels.
-    """
-    time = estimate(shape, target)
-    products = shape.loop.products or shape.after.products
-    once = shape.iterations == 1 and not products
-    return once and time is not None and time > LAUNCHES_LONG * LAUNCH_NS
-
-
-def stages_by_threads(
-    shape: KernelShape, target: Target, *, meanwhile: bool = False, streams: bool = False
-) -> tuple[int, ...] | None:
-    """More stages than ``--lower-threadblock`` takes where few blocks load, or for either reason.
-
-    It takes as many bytes as Little's law says of all multiprocessors; requests come in bursts.
-    Where threads wait for what they load, more stages leave room for fewer blocks: 1 x 50257 x 1001
-    took 37.8 us on an H200, with two stages 46.4 and with three 56.7.
-
-    Where few blocks run in the last round, they need more stages than all of them do: as many more
-    are taken as leave the number of rounds.  Decode of 64 x 8 heads over 16,384 keys took 1121 us
-    on an H200 in two rounds of three blocks and two stages, 959 in two rounds of two blocks and
-    three stages, 1029 in four of one and four stages; of 53 x 8 heads over 10,000 keys 657, 519 and
-    608.
-    """
-    if shape.loading.waited_for:
-        return (1,)
-    own = stages_in_flight(shape.blocks, shape, target)
-    rounds = _rounds(shape, own, target)
-    last = shape.blocks - sum(rounds[:-1])
-    most = max(own, stages_in_flight(last, shape, target))
-    alike = (n for n in range(own, most + 1) if len(_rounds(shape, n, target)) == len(rounds))
-    wanted = max(*alike, stages_meanwhile(shape, target) if meanwhile else 1)
-    if streams and len(_rounds(shape, STREAMED, target)) == len(rounds):
-        wanted = max(wanted, STREAMED)
-    taken = choose_stages(shape.loop_bytes, shape.blocks, shape.iterations, 0, target)
-    return (wanted,) if wanted > taken else None
-
-
-def streams_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
-    """Whether blocks of several rounds wait for weights that are multiplied by one row."""
-    alone = len(shape.loop.products) == 1 and not shape.loop.chained and not shape.loop.converts
-    if not alone or shape.loop.products[0].sizes[0] > 1 or not brings_weights(graph):
-        return False
-    if shape.iterations < STREAMED_TURNS:
-        return False
-    own = stages_in_flight(shape.blocks, shape, target)
-    moved = device_ns(shape.loading.tensor_bytes, target)
-    return len(_rounds(shape, own, target)) > 1 and 2 * shape.product_ns(target) < moved
-
-
-def _rounds(shape: KernelShape, stages: int, target: Target) -> list[int]:
-    """How many blocks run in each round of those that run at once."""
-    at_once = resident_blocks(shape, stages, target) * target.multiprocessors
-    return [min(at_once, shape.blocks - first) for first in range(0, shape.blocks, at_once)]
-
-
-def producer_pays(shape: KernelShape, target: Target) -> bool:
-    """Whether a producer would pay where bulk copies can bring the tiles.
-
-    A loop whose tiles are all on their way before it begins needs nobody to load.  Where warps
-    exchange what products pass on through shared memory, the block's barriers hold up a producer's
-    stages as long as they hold up its own loads.  Source: ``benchmarks/results/h200_plans.md``.
-    """
-    stages = stages_of(shape, target) or 1
-    meets = any(
-        work.chained and not work.stays_in_registers(shape.threads, target.warp_size)
-        for work in (shape.loop, shape.after)
-    )
-    waits = shape.iterations > stages or is_chain(shape, stages, target)
-    return waits and not meets and shape.prefers_bulk(target)
-
-
-def waits_to_start(shape: KernelShape, target: Target) -> bool:
-    """Whether more blocks beside each other gain more than stages do.
-
-    A warp group that multiplies a chain of a few iterations waits for its first tiles about as long
-    as it computes.  With one stage, and so three blocks instead of two, 160 x 4 prompts of 743
-    tokens took 234 us on an H200 instead of 274, and 64 x 5 of 1024 tokens 194 instead of 218.
-    """
-    stages = stages_of(shape, target) or 1
-    return (
-        is_chain(shape, stages, target)
-        and gains_blocks(shape, target)
-        and chain_ns(shape, 1, target) < chain_ns(shape, stages, target)
     )

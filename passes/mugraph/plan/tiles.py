@@ -11,11 +11,12 @@ from typing import NamedTuple
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.kernels import OVERLAP_NS, estimate, fill_ns
+from mugraph.passes.costs.kernels import estimate, fill_ns
 from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.mugraph.plan.bounds import PART_BYTES, TiledKernels
-from mugraph.passes.mugraph.plan.clusters import COMBINED_NS, may_combine_in_clusters
-from mugraph.passes.mugraph.plan.combination import NO_WORK, USUAL_THREADS, combination_time
+from mugraph.passes.mugraph.plan.bounds import TiledKernels
+from mugraph.passes.mugraph.plan.combination import USUAL_THREADS
+from mugraph.passes.mugraph.plan.dimension_tiles import passes_products_on
+from mugraph.passes.mugraph.plan.division import Division, saved_in_clusters
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
     brings_mostly_weights,
@@ -44,7 +45,6 @@ from mugraph.passes.mugraph.plan.partitions import (
     lacks_padding,
     parallel_dimensions,
     partitions,
-    passes_products_on,
     splits,
 )
 from mugraph.passes.mugraph.plan.parts import can_have
@@ -82,15 +82,6 @@ MOST_OF_CHAINS = 3 * GROUP_THREADS
 """Also so many, where warp groups pass on what products give."""
 USUAL_LOOP_BYTES = 24 * 1024
 """Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
-PART_NS = 60.0
-"""What each further part of a sum that blocks divide costs besides: the kernel that adds the parts
-up loads one after another.  Parts of chains, such as attention, have none of that: no pair that was
-timed decides it for them.
-
-Chosen by ``python -m benchmarks.programs.pairs`` from programs with and without a fusion.  Plans of
-single products on an H200 say about the same: 64 x 1280 x 1280 took 5.6 us in four parts and 4.1
-whole, 37 x 768 x 3072 6.3 in eight parts and 5.2 in four.
-"""
 WORTHWHILE = 0.97
 """The present partition stays where no other takes so little of its time."""
 WITHOUT_PADDING = 1.4
@@ -116,40 +107,6 @@ class TileChoice(NamedTuple):
         """Whether nearly all multiprocessors have a block."""
         blocks = math.prod(self.partition.grid) * self.split
         return blocks >= NEARLY_ALL * target.multiprocessors
-
-
-class Division(NamedTuple):
-    """A loop divided over blocks: the kernel that has the loop, and one that combines its sums."""
-
-    whole: TiledKernel
-    split: int = 1
-    saved: float = 0.0
-    """Nanoseconds less that the combining kernel takes where clusters run both."""
-
-    def shape(self, threads: int) -> KernelShape:
-        """The kernel that has the loop, with so many threads, as if it combined the sums itself."""
-        return self.whole.shape.divided(self.split)._replace(threads=threads)
-
-    def time(self, first: KernelShape, target: Target) -> float | None:
-        """Nanoseconds of both kernels, the first of a :meth:`shape`; ``None`` where none fits."""
-        if self.split == 1:
-            return estimate(first, target)
-        sums, whole = self.whole.sums, self.whole.shape
-        first = first._replace(after=NO_WORK, stored_bytes=sums * PART_BYTES)
-        time = estimate(first, target)
-        results = whole.blocks, sums, self.split, whole.stored_bytes, self.parallel
-        second = combination_time(*results, target, whole.after, self.whole.shared_sums)
-        if time is None or second is None:
-            return None
-        parts = 0.0 if whole.loop.chained else PART_NS * (self.split - 1)
-        return time + second - OVERLAP_NS - self.saved + parts
-
-    @property
-    def parallel(self) -> int:
-        """Over how many blocks the kernel that combines the sums may divide a tile at most."""
-        partition, model = self.whole.partition, self.whole.model
-        dimensions = model.space.dimensions
-        return math.prod(partition.tile(each, dimensions[each].extent) for each in model.parallel)
 
 
 class _Bounded(NamedTuple):
@@ -186,7 +143,7 @@ def _bounded(
         for count, times in zip(different, kernels.least_times(different).tolist(), strict=True):
             for place, counts, time in zip(places, counts_of, times, strict=True):
                 if count in counts and time < math.inf:
-                    saved = _saved_in_clusters(space, cuts[place], count, target)
+                    saved = saved_in_clusters(space, cuts[place], count, target)
                     bounds.append((place, count, time - saved, saved))
     found = [
         _Bounded(time, Division(whole[place], count, saved))
@@ -194,18 +151,6 @@ def _bounded(
     ]
     found.sort(key=lambda bounded: bounded.least)
     return found
-
-
-def _saved_in_clusters(space: TileSpace, partition: Partition, split: int, target: Target) -> float:
-    """Nanoseconds that are saved where clusters combine the parts of a partition.
-
-    Blocks must have one place each along what they cut, so that the parts of a tile lie in one.
-    """
-    blocks = split * math.prod(partition.grid)
-    cut = [number for number, each in enumerate(partition.cuts) if each.axes]
-    if any(partition.tile(number, space.dimensions[number].extent) > 1 for number in cut):
-        return 0.0
-    return COMBINED_NS if may_combine_in_clusters(space.graph, blocks, split, target) else 0.0
 
 
 Fits = Callable[[Partition, KernelShape], bool]

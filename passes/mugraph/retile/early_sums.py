@@ -15,7 +15,7 @@ from mugraph.dialects import tb
 from mugraph.dialects.kn import Phase, phases_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
-from mugraph.passes.mugraph.retile.loops import LoopAnalysis, Part
+from mugraph.passes.mugraph.retile.loops import LoopAnalysis, Share
 
 
 def first_summands(space: TileSpace, looped: Set[int]) -> list[SSAValue]:
@@ -24,9 +24,9 @@ def first_summands(space: TileSpace, looped: Set[int]) -> list[SSAValue]:
     return [
         value
         for value, part in parts.items()
-        if part is Part.SUMMAND
+        if part is Share.SUMMAND
         and isinstance(value.owner, Operation)
-        and not any(parts[operand] is Part.SUMMAND for operand in value.owner.operands)
+        and not any(parts[operand] is Share.SUMMAND for operand in value.owner.operands)
     ]
 
 

@@ -19,7 +19,7 @@ from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 
 
-class Part(Enum):
+class Share(Enum):
     """What a value in one iteration is of the whole."""
 
     SAME = "the same in every iteration, or exists after the loop"
@@ -40,10 +40,10 @@ class LoopAnalysis:
         dimensions = [space.dimensions[number] for number in looped]
         self.takes_single = all(each.fixed and each.tile == 1 for each in dimensions)
         """Whether each tile has one element along what is cut, so that adding tiles up sums it."""
-        self.parts: dict[SSAValue, Part] = {}
+        self.parts: dict[SSAValue, Share] = {}
         for op in space.graph.body.block.ops:
             if isinstance(op, tb.InputOp):
-                self.parts[op.result] = Part.SLICE if self.cut(op.result) else Part.SAME
+                self.parts[op.result] = Share.SLICE if self.cut(op.result) else Share.SAME
             elif isinstance(op, CarriesState):
                 raise self.fail(op, "carries a state from each iteration to the next")
             elif isinstance(op, tb.OutputOp):
@@ -65,15 +65,15 @@ class LoopAnalysis:
             f"{what}: {op_label(op)} {why}"
         )
 
-    def operator(self, op: Operation) -> Part:
+    def operator(self, op: Operation) -> Share:
         """What the results of an operator are, before its epilogue."""
         parts = [self.parts[value] for value in op.operands]
         if not isinstance(op, HasTileIndices):
-            if any(part is not Part.SAME for part in parts):
+            if any(part is not Share.SAME for part in parts):
                 raise self.fail(op, "works on whole tiles")
-            return Part.SAME
+            return Share.SAME
         sliced = set[int]().union(
-            *(self.cut(v) for v, p in zip(op.operands, parts, strict=True) if p is Part.SLICE)
+            *(self.cut(v) for v, p in zip(op.operands, parts, strict=True) if p is Share.SLICE)
         )
         if len(sliced) > 1:
             raise self.fail(op, "combines slices of different dimensions")
@@ -84,7 +84,7 @@ class LoopAnalysis:
             raise self.fail(op, "needs it whole")
         if isinstance(op, tb.AccumulatorOp):
             return self.accumulated(op, parts[0], bool(sliced & summed), adds=op.adds)
-        pending = (Part.SUMMAND, Part.SPREAD)
+        pending = (Share.SUMMAND, Share.SPREAD)
         unfinished = frozenset(at for at, part in enumerate(parts) if part in pending)
         if unfinished:
             kinds = {parts[at] for at in unfinished}
@@ -92,13 +92,13 @@ class LoopAnalysis:
                 labels = ", ".join(value_label(op.operands[at]) for at in sorted(unfinished))
                 raise self.fail(op, f"is not linear in {labels}, of which each tile gives a part")
             spread = {n for at in unfinished for n in self.cut(op.operands[at])}
-            is_done = Part.SPREAD in kinds and spread <= summed
-            return Part.SAME if is_done else kinds.pop()
+            is_done = Share.SPREAD in kinds and spread <= summed
+            return Share.SAME if is_done else kinds.pop()
         if isinstance(op, tb.ReductionMaxOp) and (sliced or op.falls_at_first):
             raise self.fail(op, "keeps the largest of all iterations")
         if sliced:
-            return Part.SUMMAND if sliced & summed else Part.SLICE
-        return Part.SAME
+            return Share.SUMMAND if sliced & summed else Share.SLICE
+        return Share.SAME
 
     def numbered(self, op: Operation, dims: tuple[int | None, ...]) -> int | None:
         """The dimension that an index runs through."""
@@ -107,36 +107,36 @@ class LoopAnalysis:
                 return number
         return None
 
-    def accumulated(self, op: Operation, part: Part, reduces: bool, *, adds: bool) -> Part:
+    def accumulated(self, op: Operation, part: Share, reduces: bool, *, adds: bool) -> Share:
         """What an accumulator makes of its operand; ``reduces`` if it sums what is sliced."""
         match part:
-            case Part.SUMMAND if adds:
-                return Part.SAME
-            case Part.SLICE if reduces or (adds and self.takes_single):
-                return Part.SAME
-            case Part.SLICE if adds:
-                return Part.SPREAD
-            case Part.SAME if not adds:
-                return Part.SAME
-            case Part.SAME:
+            case Share.SUMMAND if adds:
+                return Share.SAME
+            case Share.SLICE if reduces or (adds and self.takes_single):
+                return Share.SAME
+            case Share.SLICE if adds:
+                return Share.SPREAD
+            case Share.SAME if not adds:
+                return Share.SAME
+            case Share.SAME:
                 raise self.fail(op, "adds up once an iteration what is the same in each")
             case _:
                 raise self.fail(op, "combines what each tile gives in another way than by a sum")
 
-    def epilogue(self, op: Operation, part: Part) -> Part:
+    def epilogue(self, op: Operation, part: Share) -> Share:
         """What is left after the operator's epilogue."""
         epilogue = tb.epilogue_of(op)
         for function in epilogue.functions:
-            if part in (Part.SUMMAND, Part.SPREAD) and frozenset({0}) not in function.linear_in:
+            if part in (Share.SUMMAND, Share.SPREAD) and frozenset({0}) not in function.linear_in:
                 raise self.fail(op, f"applies '{function}' to what each tile gives a part of")
         return self.accumulated(op, part, False, adds=True) if epilogue.accumulates else part
 
     def output(self, op: tb.OutputOp) -> None:
         """Stores of whole values, after the loop, or of slices, in it."""
         part = self.parts[op.stensor]
-        if op.loop_dim < 0 and part is Part.SPREAD:
+        if op.loop_dim < 0 and part is Share.SPREAD:
             raise self.fail(op, "stores sums of tiles that are not summed further")
         if op.loop_dim >= 0:
             number = self.space.numbers[op.stensor][op.loop_dim]
-            if part is not Part.SLICE or number not in self.looped:
+            if part is not Share.SLICE or number not in self.looped:
                 raise self.fail(op, "stores in every iteration what is no slice of the result")

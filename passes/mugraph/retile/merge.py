@@ -74,10 +74,12 @@ def _axis_of_parts(space: TileSpace) -> int:
         if axis in space.fixed_axes
     }
     if len(axes) > 1:
-        raise _fail(space.graph, "blocks along more than one axis of its grid have parts of sums")
+        raise _fail(
+            space.graph, "its blocks store partial sums along more than one axis of the grid"
+        )
     for dimension in space.dimensions:
         if axes & set(dimension.axes) and set(dimension.axes) != axes:
-            raise _fail(space.graph, f"{dimension.name} is cut by another axis as well")
+            raise _fail(space.graph, f"two axes of the grid cut {dimension.name}")
     return axes.pop() if axes else -1
 
 
@@ -85,19 +87,26 @@ def plan_merge(first: CustomizedOp) -> MergePlan:
     """How to merge a kernel with its consumer; raises :class:`RetileError` where that cannot be."""
     second = consumer_of(first)
     if second is None:
-        raise _fail(first, "its results are not all used by one other custom kernel only")
+        raise _fail(
+            first, "its results are used by several operators, or by one that is no custom kernel"
+        )
     for op in (*first.body.block.ops, *second.body.block.ops):
         if isinstance(op, CarriesState):
             raise _fail(first, f"{op_label(op)} carries a state from each iteration to the next")
     if (load := loads_through(first, second)) is not None:
-        raise _fail(first, f"{op_label(load)} of that one finds rows by numbers, in any block")
+        raise _fail(
+            first,
+            f"{op_label(load)} reads rows through an index tensor, which any block may have stored",
+        )
     axis = _axis_of_parts(find_dimensions(first))
     if second.decided.demands():
         said = ", ".join(map(second.decided.text_of, second.decided.demands()))
-        raise _fail(first, f"that one's plan says {said}; write it into the first one's plan")
+        raise _fail(
+            first, f"the plan of the other kernel has {said}; write that into the plan of the first"
+        )
     for output in _outputs(first):
         if output.loop_dim >= 0:
-            raise _fail(first, f"{op_label(output)} stores in every iteration")
+            raise _fail(first, f"{op_label(output)} stores a slice in every iteration")
         accumulator = output.stensor.owner
         if axis >= 0 and not (isinstance(accumulator, tb.AccumulatorOp) and accumulator.adds):
             raise _fail(
@@ -126,7 +135,10 @@ def _align(plan: MergePlan) -> None:
             if not axes:
                 continue
             if number is None or cuts[number].axes not in ((), axes):
-                raise _fail(plan.first, f"{op_label(load)} does not load the tiles that it stores")
+                raise _fail(
+                    plan.first,
+                    f"{op_label(load)} loads other tiles than those that the first kernel stores",
+                )
             cuts[number] = Cut(axes, cuts[number].looped)
     old = partition_of(space)
     partition = Partition(plan.grid(), old.block, old.forloop, tuple(cuts))
@@ -241,7 +253,9 @@ class _Merger:
     ) -> None:
         """Another tensor that the second kernel loads a tile of."""
         if op.loop_dim >= 0 and graph.forloop_range > 1:
-            raise _fail(self.plan.first, f"{op_label(op)} loads slices in the second kernel's loop")
+            raise _fail(
+                self.plan.first, f"{op_label(op)} loads a tensor slice by slice in the second loop"
+            )
         self.kernel.load(graph, op, map_, -1)
 
     def add_operator(self, op: Operation, phase: Phase) -> None:
@@ -255,7 +269,7 @@ class _Merger:
         elif isinstance(op, tb.AccumulatorOp) and op.operands[0] in self.summed:
             self.use_total(op, self.kernel.values[op.operands[0]])
         elif phase is Phase.LOOP and self.plan.second.forloop_range > 1:
-            raise _fail(self.plan.first, f"{op_label(op)} works in the second kernel's loop")
+            raise _fail(self.plan.first, f"{op_label(op)} computes in the second loop")
         else:
             for value in loaded:
                 self.kernel.values[value] = self.total(value)
@@ -301,20 +315,24 @@ class _Merger:
         fits = accumulates or self.plan.second.forloop_range == 1
         by_iterations = accumulates and _one_iteration_a_part(self.plan, load, output)
         if not fits or not (by_iterations or _all_parts_side_by_side(self.plan, load, output)):
-            raise _fail(self.plan.first, f"{op_label(op)} does not add up the parts of all blocks")
+            raise _fail(
+                self.plan.first, f"{op_label(op)} does not add up the partial sums of all blocks"
+            )
         if (
             not by_iterations
             and isinstance(op, tb.ForloopAccumOp)
             and (op.kind.data is tb.AccumulatorKind.NONE)
         ):
-            raise _fail(self.plan.first, f"{op_label(op)} keeps parts of several blocks apart")
+            raise _fail(
+                self.plan.first, f"{op_label(op)} keeps the partial sums of several blocks apart"
+            )
         self.use_total(op, self.total(loaded))
 
     def use_total(self, op: Operation, total: SSAValue) -> None:
         """Replaces an operator over parts by what it makes of their sum."""
         steps = None if tb.epilogue_of(op) else total_of(op, total)
         if steps is None:
-            raise _fail(self.plan.first, f"{op_label(op)} does not add up parts of sums")
+            raise _fail(self.plan.first, f"{op_label(op)} does not add up partial sums")
         for step in steps:
             self.kernel.add(step)
         value = steps[-1].results[0] if steps else total

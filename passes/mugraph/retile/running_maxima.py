@@ -30,7 +30,8 @@ PLAIN_KINDS = {
 
 def _fail(maximum: tb.ReductionMaxOp, why: str) -> RetileError:
     return RetileError(
-        f"{op_label(maximum)} is a running maximum that must stay in its kernel as it is: {why}"
+        f"{op_label(maximum)} is a running maximum, so that its kernel cannot be cut "
+        f"otherwise: {why}"
     )
 
 
@@ -39,7 +40,7 @@ def _exponentials(maximum: tb.ReductionMaxOp, value: SSAValue) -> list[tb.UnaryO
     users = [use.operation for use in value.uses]
     found = [op for op in users if isinstance(op, tb.UnaryOp) and op.FUNCTION == "exp"]
     if len(found) != len(users):
-        raise _fail(maximum, "not only exponentials use what lies below it, or how far it rises")
+        raise _fail(maximum, "another operator than an exponential uses a difference from it")
     return found
 
 
@@ -70,7 +71,7 @@ def _take_out(maximum: tb.ReductionMaxOp) -> _TakenOut:
         for use in tuple(rescale.result.uses):
             accumulator = use.operation
             if not isinstance(accumulator, tb.ForloopAccumRescaleOp) or use.index != 1:
-                raise _fail(maximum, "other operators than accumulators are rescaled by it")
+                raise _fail(maximum, "it rescales another operator than an accumulator")
             kind = PLAIN_KINDS[accumulator.kind.data]
             plain = tb.ForloopAccumOp(kind, accumulator.input, accumulator.result.type)
             plain.result.name_hint = accumulator.result.name_hint
@@ -95,7 +96,9 @@ def _leave_out(maximum: tb.ReductionMaxOp, largest: SSAValue, taken: _TakenOut) 
         _leave_out(maximum, op.result, taken)
         Rewriter.erase_op(op)
     if joins and largest.uses:
-        raise _fail(maximum, "other values are below it than below the largest of it and others")
+        raise _fail(
+            maximum, "some values are taken relative to it, others to a maximum that includes it"
+        )
     for op in _users(largest):
         match op:
             case tb.BinaryOp(FUNCTION="add", lhs=left) if _is_logarithm(left.owner):
@@ -110,7 +113,10 @@ def _leave_out(maximum: tb.ReductionMaxOp, largest: SSAValue, taken: _TakenOut) 
                     taken.summands.update(exponentials)
                 op.result.replace_all_uses_with(left)
             case _:
-                raise _fail(maximum, "it is not only subtracted from what it is the maximum of")
+                raise _fail(
+                    maximum,
+                    "something else uses it than a subtraction from the values that it is of",
+                )
         Rewriter.erase_op(op)
 
 
@@ -121,7 +127,9 @@ def _leave_out_weights(
     for weight in exponentials:
         for op in _users(weight.result):
             if not _weighs(op, weight.result):
-                raise _fail(maximum, "not only sums are weighed by what rises above it")
+                raise _fail(
+                    maximum, "another operator than a sum is scaled by a value that is above it"
+                )
             taken.weighed.add(op.operands[0])
             Rewriter.replace_op(op, [], [op.operands[0]])
         Rewriter.erase_op(weight)

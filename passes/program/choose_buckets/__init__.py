@@ -66,14 +66,13 @@ def write_ends(function: FuncOp, ends: list[Values]) -> None:
 
 @dataclass(frozen=True)
 class ChooseBucketsPass(ModulePass):
-    """Chooses where buckets of named extents end, of functions that leave it to an estimate.
+    """Chooses where the buckets of named extents end, by an estimate.
 
-    ``most_buckets`` of an extent says how many the function may have.  The program is planned for
-    ``arch`` at sizes of all magnitudes.  Wherever the kernels of a larger size would take longer
-    at a smaller one than its own, by the estimate, there is something to gain by an end: those
-    ends are taken with which the squares of what is lost are least together, and as few as do
-    about as well.  Along several extents a bucket is a box from the least values on; a call takes
-    the first that holds its values (``mugraph.buckets``).
+    ``most_buckets`` of an extent is the largest number of buckets. The program is planned for
+    ``arch`` at sizes of all magnitudes. A size loses time if it runs the kernels of a larger size
+    instead of its own. The ends are those with the least sum of squares of these losses, and as few
+    as do about as well. With several extents, a bucket has one end for each, and a call takes the
+    first bucket that holds all its values (``mugraph.buckets``).
 
     Before::
 

@@ -77,16 +77,16 @@ def chunk_scans(function: FuncOp, kind: type[Scan] | None = None, wanted: int = 
 
 @dataclass(frozen=True)
 class ChunkScansPass(ModulePass):
-    """Cuts ``kn.scan`` into chunks: products of matrices, and a scan of what chunks leave.
+    """Cuts ``kn.scan`` into chunks: matrix products within chunks, and a scan over chunks.
 
-    Of h_t = a_t h_(t-1) + x_t the elements of a chunk give one another a product with the
-    triangular matrix of the decays between them, exp(G_i - G_j), where G are the sums of the
-    logarithms of the decays.  What comes before the chunk is a scan of what chunks leave.  Where h
-    is used for a sum over a dimension alone, with x a product of factors with it and without it,
-    the sums are exchanged, so that h itself is never made: linear attention in its chunked form.
+    Take h_t = a_t h_(t-1) + x_t. Within a chunk, h is the product of x with the triangular matrix
+    of the decays between elements, exp(G_i - G_j), where G are the prefix sums of the logarithms of
+    the decays. The state before each chunk is a scan over the sums of chunks. If h is used only in
+    a sum over one dimension, and x is a product of a factor with that dimension and one without it,
+    the sums are exchanged and h is never stored: this is linear attention in its chunked form.
 
-    A scan stays as it is whose decays are not known to be positive, whose runs share no decays, or
-    whose extent has no chunks of equal size.  Logarithms of decays must be finite.
+    A scan stays unchanged if its decays are not known to be positive, if its runs do not share
+    decays, or if its extent does not divide into equal chunks. Logarithms of decays must be finite.
 
     Before::
 

@@ -82,12 +82,11 @@ def _is_no_memref(value: SSAValue) -> bool:
 class ConvertLinalgToKnPass(ModulePass):
     """Converts ``linalg`` operators, generics and ``tensor`` operators to ``kn``.
 
-    Converted are, on static shapes and floating-point elements, all structured operators, named or
-    generic: products of matrices and vectors (any order of dimensions, batches), sums and
-    maxima over dimensions, and element-wise results, whose scalar expressions are brought into a
-    normal form in which relu, gelu, silu, sigmoid and clamp are recognised, also where a front end
-    spreads them over several operators.  What only repeats or exactly casts elements is seen
-    through.
+    It converts all structured operators, named or generic, on static shapes and floating-point
+    elements: products of matrices and vectors (any order of dimensions, batches), sums and maxima
+    over dimensions, and element-wise operators. Scalar expressions are normalised, so that relu,
+    gelu, silu, sigmoid and clamp are recognised, also where a front end spreads them over several
+    operators. Operators that only repeat elements or cast them exactly are skipped.
     Transposes, ``tensor.expand_shape`` and ``collapse_shape`` become ``kn.view``, which fixes the
     layout of what they look at to row-major; ``tensor.concat`` and ``tensor.extract_slice`` are
     converted as well.
@@ -101,8 +100,8 @@ class ConvertLinalgToKnPass(ModulePass):
     ``mg-opt`` reads what xDSL's ``linalg`` lacks of MLIR's: generics with several results, batched
     and vector products, and products and convolutions whose sums are wider than their operands.
 
-    Everything else stays as it is, also operators of other dialects, and a note on stderr names
-    each operator and the reason; with ``strict=true`` the first is an error.
+    Everything else stays unchanged, including operators of other dialects. A note on stderr names
+    each such operator and the reason; with ``strict=true`` the first is an error.
 
     Before::
 

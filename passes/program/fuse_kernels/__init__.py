@@ -62,12 +62,12 @@ def finish(found: Found, target: Target, *, certificates: bool = False) -> None:
 class FuseKernelsPass(ModulePass):
     """Makes custom kernels of the operators of a program.
 
-    Which operators share a kernel is chosen by the estimated time of the whole program on the
-    target ``arch``: launches, bytes, and what is computed more than once.  A kernel's grid cuts
-    what all its results have; its loop walks along one index that is summed over.  What exists only
-    after the loop leaves the sums in it by algebra: factors and quotients that do not depend on the
-    index, sums of terms, and exponentials below a maximum, which becomes a running one.  Operators
-    that share no kernel stay as they are.  ``--plan`` cuts the kernels later.
+    Which operators share a kernel is chosen by the estimated time of the whole program on ``arch``:
+    launches, bytes, and repeated computation. A kernel's grid cuts indices that all its results
+    have; its loop goes along one index of a sum. Algebra moves what exists only after the loop out
+    of its sums: factors and quotients that do not depend on the index, sums of terms, and
+    exponentials below a maximum, which becomes a running maximum. Operators that share no kernel
+    stay unchanged. ``--plan`` cuts the kernels later.
 
     With ``certificates`` each kernel keeps the operators that it was found for, as text in
     ``kn.certificate``; ``mg-check --certificates`` compares it with them.

@@ -38,9 +38,12 @@ def settled(writer: TileWriter, form: Form) -> SSAValue:
     if isinstance(form, Whole):
         return form.tile
     if isinstance(form, Slices):
-        raise NotFusedError("a sum over all iterations would be combined with tiles of the loop")
+        raise NotFusedError(
+            "an operator would combine a sum, which exists only after the loop, with tiles of one "
+            "iteration"
+        )
     if form.power:
-        raise NotFusedError("an exponential would be left without its maximum")
+        raise NotFusedError("an exponential would lose the maximum that keeps it from overflow")
     tile = form.tile
     for number, degree in form.plus.items():
         part = writer.maximum(number)
@@ -48,7 +51,7 @@ def settled(writer: TileWriter, form: Form) -> SSAValue:
             part = writer.apply("mul_scalar", part, constants=[float(degree)])
         tile = part if tile is None else writer.apply("add", tile, part)
     if tile is None:
-        raise NotFusedError("nothing is left of the difference of maxima")
+        raise NotFusedError("two maxima cancel, and the kernel cannot store the 0 that remains")
     return tile
 
 
@@ -61,7 +64,7 @@ def in_the_loop(form: Form, what: str) -> SSAValue:
             return tile
         case _:
             raise NotFusedError(
-                f"{what} is not linear in a value that is known only after the loop"
+                f"{what} takes a value that exists only after the loop, and is not linear in it"
             )
 
 
@@ -75,7 +78,7 @@ def _terms(form: Form, what: str) -> tuple[Term, ...]:
         case Slices(terms, plus) if not plus:
             return terms
         case _:
-            raise NotFusedError(f"{what} is not linear in a maximum")
+            raise NotFusedError(f"{what} takes a maximum over the loop, and is not linear in it")
 
 
 def times(writer: TileWriter, one: SSAValue | None, other: SSAValue | None) -> SSAValue | None:
@@ -116,8 +119,8 @@ def require_no_powers(one: Sequence[Term], other: Sequence[Term]) -> None:
     """
     if all(_is_centred(terms) for terms in (one, other)):
         raise NotFusedError(
-            "a product of two sums, each with a summand that is known only after the loop, would "
-            "become sums of powers; they cancel, and round much worse"
+            "two sums are multiplied that both have a summand from after the loop; multiplied out, "
+            "their powers would cancel, with large rounding errors"
         )
 
 
@@ -156,7 +159,9 @@ def _div(
     one, other = forms
     divisors = _terms(other, "a quotient")
     if len(divisors) != 1:
-        raise NotFusedError("a quotient is not linear in its divisor, which is a sum of terms")
+        raise NotFusedError(
+            "the divisor is a sum of terms, and a quotient is not linear in its divisor"
+        )
     (divisor,) = divisors
     dividends = _terms(one, "a quotient")
     if divisor.is_plain and divisor.tile is not None:
@@ -234,7 +239,9 @@ def _late_sum(
 ) -> Form:
     sign = -1 if function == "sub" else 1
     if one.power != other.power and one.tile is not None and other.tile is not None:
-        raise NotFusedError("exponentials below different maxima would be added up")
+        raise NotFusedError(
+            "exponentials would be added from which different maxima are subtracted"
+        )
     plus = combined(one.plus, other.plus, sign)
     power = other.power if one.tile is None else one.power
     if one.tile is None or other.tile is None:
@@ -246,9 +253,9 @@ def _late_sum(
     else:
         tile = writer.apply(function, one.tile, other.tile, type_=type_)
     if tile is None and not plus:
-        raise NotFusedError("nothing is left of the difference of maxima")
+        raise NotFusedError("two maxima cancel, and the kernel cannot store the 0 that remains")
     if plus and power:
-        raise NotFusedError("an exponential would be left without its maximum")
+        raise NotFusedError("an exponential would lose the maximum that keeps it from overflow")
     return Total(tile, power, plus)
 
 

@@ -65,7 +65,8 @@ def unify(one: Sequence[Atom], other: Sequence[Atom]) -> None:
             continue
         if large.extent % small.extent:
             raise NotFusedError(
-                f"a view has {large.extent} elements in a row where another one has {small.extent}"
+                f"views split a dimension into runs of {large.extent} and of {small.extent} "
+                "elements, and neither divides the other"
             )
         large.parts = (Atom(large.extent // small.extent), small)
         rest.append(large.parts[0])
@@ -91,7 +92,9 @@ class Atoms:
             found.of_value[value] = tuple(map(leaves, dims))
             atoms = found.all(value)
             if len({*atoms}) < len(atoms):
-                raise NotFusedError(f"{value_label(value)} would have one index twice")
+                raise NotFusedError(
+                    f"{value_label(value)} would have the same index along two dimensions"
+                )
         while found.join_neighbours():
             pass
         found.rows = {value: [*itertools.chain(*dims)] for value, dims in found.of_value.items()}
@@ -199,7 +202,7 @@ def tie(op: Operation, atoms: Atoms) -> None:
     Raises :class:`NotFusedError` for an operator that does not say which.
     """
     if not isinstance(op, HasTileIndices):
-        raise NotFusedError(f"{op_label(op)} is a kernel of its own")
+        raise NotFusedError(f"{op_label(op)} has no rule for sharing a kernel")
     for value in (*op.operands, *op.results):
         atoms.dims(value)
     for index in op.tile_indices():

@@ -57,7 +57,7 @@ class Parts:
 
 
 @dataclass
-class Writer:
+class PartWriter:
     """Writes operators of parts in the place of one of the whole."""
 
     of_value: Mapping[SSAValue, Sequence[SSAValue]]
@@ -93,12 +93,12 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class Step:
+class ByParts:
     """How an operator is computed of parts."""
 
     parts: Parts | None
     """Those of its result; ``None`` where that is whole."""
-    write: Callable[[Writer], Sequence[SSAValue]]
+    write: Callable[[PartWriter], Sequence[SSAValue]]
     """Writes it; the parts of the result, or the result."""
 
 
@@ -110,7 +110,7 @@ ALIKE = (kn.ElementwiseOp, kn.ReductionOp, kn.MatmulOp, kn.RegroupOp, kn.SliceOp
 
 
 @singledispatch
-def step_of(op: Operation, known: Known) -> Step | None:
+def step_of(op: Operation, known: Known) -> ByParts | None:
     """Analysis: how an operator is computed of the parts of its operands.
 
     ``None`` where it needs one of them as a whole.
@@ -121,7 +121,7 @@ def step_of(op: Operation, known: Known) -> Step | None:
     return next((step for step in steps if step is not None), None)
 
 
-def _along(op: Operation, cut: DeviceCut, known: Known) -> Step | None:
+def _along(op: Operation, cut: DeviceCut, known: Known) -> ByParts | None:
     """The same operator of each part, if one of its indices numbers the parts of all operands.
 
     What it adds up, or takes the maximum of, is then combined.
@@ -135,7 +135,7 @@ def _along(op: Operation, cut: DeviceCut, known: Known) -> Step | None:
         return None
     extents, (result,), (along,) = found[0][0].extents, op.results, cut.results
 
-    def operands(writer: Writer, place: int) -> list[SSAValue]:
+    def operands(writer: PartWriter, place: int) -> list[SSAValue]:
         return [
             value if dim is None else writer.parts_of(value, Parts(dim, extents))[place]
             for value, dim in zip(op.operands, cut.operands, strict=True)
@@ -146,7 +146,7 @@ def _along(op: Operation, cut: DeviceCut, known: Known) -> Step | None:
             return None
         own, function = result.type, COMBINING[cut.combiner]
 
-        def write(writer: Writer) -> Sequence[SSAValue]:
+        def write(writer: PartWriter) -> Sequence[SSAValue]:
             results = [
                 _of_one(op, operands(writer, place), writer.steps)
                 if extent == 1
@@ -155,7 +155,7 @@ def _along(op: Operation, cut: DeviceCut, known: Known) -> Step | None:
             ]
             return [writer.combined(function, results, own)]
 
-        return Step(None, write)
+        return ByParts(None, write)
     if along is None or shape_of(result.type)[along] != sum(extents):
         return None
     parts = Parts(along, extents)
@@ -175,18 +175,20 @@ def _is_real(*values: SSAValue) -> bool:
 
 
 def _each(
-    op: Operation, parts: Parts, write: Callable[[Writer, int, TensorType[Attribute]], SSAValue]
-) -> Step | None:
+    op: Operation, parts: Parts, write: Callable[[PartWriter, int, TensorType[Attribute]], SSAValue]
+) -> ByParts | None:
     """An operator whose result is in parts."""
     (result,) = op.results
     if layout_of(result.type) is not None:
         return None
     places = range(len(parts.extents))
-    return Step(parts, lambda writer: [write(writer, n, parts.type_of(result, n)) for n in places])
+    return ByParts(
+        parts, lambda writer: [write(writer, n, parts.type_of(result, n)) for n in places]
+    )
 
 
 @step_of.register
-def _(op: kn.SliceOp, known: Known) -> Step | None:
+def _(op: kn.SliceOp, known: Known) -> ByParts | None:
     parts = known[op.input]
     ((_, _, start),) = op.moves()
     if shape_of(op.result.type)[parts.dim] == sum(parts.extents):
@@ -201,7 +203,7 @@ def _(op: kn.SliceOp, known: Known) -> Step | None:
     if len(kept) > 1 and layout_of(op.result.type) is not None:
         return None
 
-    def write(writer: Writer) -> Sequence[SSAValue]:
+    def write(writer: PartWriter) -> Sequence[SSAValue]:
         found: list[SSAValue] = []
         for number, (place, begin, _) in enumerate(kept):
             part = writer.of_value[op.input][place]
@@ -212,17 +214,17 @@ def _(op: kn.SliceOp, known: Known) -> Step | None:
             found.append(part if is_whole else writer.steps.add(kn.SliceOp(part, at, type_)))
         return found
 
-    return Step(left if len(kept) > 1 else None, write)
+    return ByParts(left if len(kept) > 1 else None, write)
 
 
 @step_of.register
-def _(op: kn.MaskOp, known: Known) -> Step | None:
+def _(op: kn.MaskOp, known: Known) -> ByParts | None:
     """Places of a part count from its start on."""
     if op.input not in known or known[op.input].dim in op.dims_of_lengths:
         return None
     parts = known[op.input]
 
-    def write(writer: Writer, place: int, type_: TensorType[Attribute]) -> SSAValue:
+    def write(writer: PartWriter, place: int, type_: TensorType[Attribute]) -> SSAValue:
         first, part = parts.starts[place], writer.of_value[op.input][place]
         forms = [
             LinearForm(form.coefficients, form.constant + form.coefficients[parts.dim] * first)
@@ -242,14 +244,14 @@ def joined_parts(op: kn.ConcatOp) -> Parts | None:
 
 
 @dataclass
-class Plan:
+class TakenApart:
     """Which operators of a function are computed of parts."""
 
     concatenations: Sequence[kn.ConcatOp]
-    steps: Mapping[Operation, Step]
+    steps: Mapping[Operation, ByParts]
 
     @classmethod
-    def of(cls, function: FuncOp) -> Plan:
+    def of(cls, function: FuncOp) -> TakenApart:
         """Those that lead from concatenations, which nothing then needs, to sums and cuts."""
         ops = [*function.body.block.ops]
         taken = [op for op in ops if isinstance(op, kn.ConcatOp) and joined_parts(op)]
@@ -281,9 +283,9 @@ class Plan:
         return found
 
 
-def _steps(ops: Sequence[Operation], taken: Sequence[kn.ConcatOp]) -> dict[Operation, Step]:
+def _steps(ops: Sequence[Operation], taken: Sequence[kn.ConcatOp]) -> dict[Operation, ByParts]:
     known: dict[SSAValue, Parts] = {}
-    steps: dict[Operation, Step] = {}
+    steps: dict[Operation, ByParts] = {}
     for op in ops:
         parts = None
         if isinstance(op, kn.ConcatOp) and op in taken:
@@ -299,12 +301,12 @@ def _steps(ops: Sequence[Operation], taken: Sequence[kn.ConcatOp]) -> dict[Opera
 
 def take_concatenations_apart(function: FuncOp) -> None:
     """Computes of parts what needs no concatenation as a whole."""
-    plan = Plan.of(function)
+    plan = TakenApart.of(function)
     of_value: dict[SSAValue, Sequence[SSAValue]] = {
         op.result: [*op.inputs] for op in plan.concatenations
     }
     for op, step in plan.steps.items():
-        writer = Writer(of_value)
+        writer = PartWriter(of_value)
         results = step.write(writer)
         for new in writer.steps.operations:
             new.results[0].name_hint = op.results[0].name_hint

@@ -41,7 +41,7 @@ def explanation(function: FuncOp, found: Found) -> str:
     for first, second in _handed_over(fusion, kernels):
         lines.append(f"  kernels {first} and {second} stay two:")
         lines += [f"    {why}" for why in _why(fusion, kernels[first], kernels[second])]
-    lines += [f"  scans stay sequential: {reason}" for reason in found.sequential]
+    lines += [f"  a scan is not cut into chunks: {reason}" for reason in found.sequential]
     return "\n".join([*lines, ""])
 
 
@@ -97,12 +97,14 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
     """Why two kernels are not one."""
     both = first | second
     if not fusion.program.is_convex(both):
-        return ["another kernel stands between them"]
+        return ["another kernel needs the first one's result, and the second one needs its result"]
     if not fusion.program.may_share(both):
         alone = fusion.program.obstacles(both)
-        return [f"{op_label(op)} shares no kernel with what stands beside it" for op in alone]
+        return [
+            f"{op_label(op)} cannot share a kernel with the operators beside it" for op in alone
+        ]
     if fusion.bound(both) == math.inf:
-        return ["a view splits a product into matrices that not all results have"]
+        return ["a view splits a product into several matrices, and not all results are split so"]
     time, apart = fusion.cost(both), fusion.cost(first) + fusion.cost(second)
     # Once more, so that they name these tensors and not those of a group that is like it.
     attempt = fusion.fastest(both)
@@ -116,11 +118,11 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
 class ExplainFusionPass(ModulePass):
     """Prints what ``--fuse-kernels`` would do with each µGraph, to standard error.
 
-    For each kernel the operators in it, what it adds to the program's time by estimate, and what it
-    saves; for each two that hand a tensor over and stay two, why: along which index a loop was
-    tried, and what is in the way there, or how much longer one kernel takes.  Of a program that has
-    too many orders to look at all of them also a bound: what its arguments and results take alone.
-    The module stays as it is.
+    It prints, for each kernel, its operators, what it adds to the estimated time of the program,
+    and what it saves. For two kernels of which one uses the other's result, it prints why they were
+    not fused: for each dimension along which a loop was tried, the obstacle, or how much longer one
+    kernel takes. If a program has too many orders to try all of them, it also prints a lower bound,
+    the time of its arguments and results alone. The module stays unchanged.
 
     ``arch`` is the target.
     """

@@ -130,7 +130,7 @@ def _number(
         own.append(numbers[root])
     several = [number for number in own if number is not None]
     if len(set(several)) < len(several):
-        raise NotFusedError(f"{value_label(value)} would have one index along two dimensions")
+        raise NotFusedError(f"{value_label(value)} would have the same index along two dimensions")
     found.of_value[value] = tuple(own)
 
 

@@ -29,7 +29,7 @@ from mugraph.passes.program.fuse_kernels.errors import NotFusedError
 from mugraph.passes.program.fuse_kernels.forms import Form, Slices, Term, Whole
 from mugraph.passes.program.fuse_kernels.indices import GroupIndices, indices_of, is_product
 from mugraph.passes.program.fuse_kernels.limits import Limits
-from mugraph.passes.program.fuse_kernels.sums import Kernel, form_of
+from mugraph.passes.program.fuse_kernels.sums import KernelBody, form_of
 from mugraph.passes.program.fuse_kernels.times import may_loop
 from mugraph.passes.program.fuse_kernels.writer import TileWriter
 from mugraph.passes.targets import Target
@@ -88,7 +88,7 @@ class KernelBuilder:
         """The body of the kernel that stores some results, how it is cut, and all values."""
         partition = _Partition(self.indices, self.operators, stored, looped)
         writer = TileWriter()
-        kernel = Kernel(self.indices, looped, writer, partition.maps_of)
+        kernel = KernelBody(self.indices, looped, writer, partition.maps_of)
         forms: dict[SSAValue, Form] = {}
         for op in self.operators:
             for value in op.operands:
@@ -148,12 +148,18 @@ class KernelBuilder:
         if isinstance(form, Slices):
             dim = partition.loop_dim(value)
             if dim < 0:
-                raise NotFusedError(f"{value_label(value)} would be stored in each iteration")
+                raise NotFusedError(
+                    f"{value_label(value)} differs from iteration to iteration, but the loop "
+                    "does not cut it"
+                )
             tile = in_the_loop(form, f"what is stored as {value_label(value)}")
         else:
             tile = settled(writer, form)
         if shape_of(tile.type) != partition.tile(value):
-            raise NotFusedError(f"{value_label(value)} is the same along a dimension of it")
+            raise NotFusedError(
+                f"{value_label(value)} repeats one element along a dimension, and the kernel "
+                "would store it once"
+            )
         writer.add(tb.OutputOp(tile, partition.map_of(value), value.type, dim))
 
 
@@ -280,7 +286,7 @@ def _clean(graph: CustomizedOp, own: Collection[SSAValue], *, is_shifted: bool) 
     if is_shifted and any(map(may_overflow, graph.body.block.ops)):
         online_softmax(graph)
         if any(map(may_overflow, graph.body.block.ops)):
-            raise NotFusedError("an exponential would be left without its maximum")
+            raise NotFusedError("an exponential would lose the maximum that keeps it from overflow")
     try:
         graph.verify()
     except VerifyException as error:

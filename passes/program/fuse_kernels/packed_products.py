@@ -35,7 +35,7 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.program.fuse_kernels.groups import is_given
 
 
-class Range(NamedTuple):
+class PartRange(NamedTuple):
     """Some neighbouring elements along a dimension, and all along the others."""
 
     dim: int
@@ -47,32 +47,32 @@ class Range(NamedTuple):
         return (*shape[: self.dim], self.extent, *shape[self.dim + 1 :])
 
 
-PartOf = Callable[[SSAValue, Range], SSAValue | None]
+PartOf = Callable[[SSAValue, PartRange], SSAValue | None]
 """The part of an operand; ``None`` where it would have to be cut out."""
 
 
-class Cut(NamedTuple):
+class CutPart(NamedTuple):
     """A part of a tensor that an operator cuts out."""
 
     result: SSAValue
-    part: Range
+    part: PartRange
 
 
-def cuts_of(op: Operation) -> list[Cut]:
+def cuts_of(op: Operation) -> list[CutPart]:
     """Analysis: what an operator cuts out along one dimension, if it does nothing else."""
     if not isinstance(op, kn.SliceOp | kn.PartsOp):
         return []
-    cuts: list[Cut] = []
+    cuts: list[CutPart] = []
     for source, result, start in op.moves():
         own, wanted = shape_of(source.type), shape_of(result.type)
         cut = [dim for dim, extent in enumerate(own) if extent != wanted[dim]]
         if len(cut) != 1 or not kn.may_be_row_major(result):
             return []
-        cuts.append(Cut(result, Range(cut[0], start[cut[0]], wanted[cut[0]])))
+        cuts.append(CutPart(result, PartRange(cut[0], start[cut[0]], wanted[cut[0]])))
     return cuts
 
 
-def cuts_into(value: SSAValue) -> list[Cut]:
+def cuts_into(value: SSAValue) -> list[CutPart]:
     """Analysis: the parts that all uses of a tensor cut out, along one of its dimensions.
 
     Nothing where something else uses it.
@@ -82,7 +82,7 @@ def cuts_into(value: SSAValue) -> list[Cut]:
     return [cut for own in cuts for cut in own] if all(cuts) and len(dims) == 1 else []
 
 
-def meet(cuts: Sequence[Cut]) -> bool:
+def meet(cuts: Sequence[CutPart]) -> bool:
     """Analysis: whether an element-wise operator has operands that are computed of two parts.
 
     Element by element: what a product or a sum makes of them is something else.
@@ -103,7 +103,7 @@ def meet(cuts: Sequence[Cut]) -> bool:
 
 
 @singledispatch
-def computed_part(op: Operation, part: Range, part_of: PartOf) -> Operation | None:
+def computed_part(op: Operation, part: PartRange, part_of: PartOf) -> Operation | None:
     """The operator that computes a part of the result of ``op`` alone.
 
     ``None`` where there is none; operators that have one register a function.
@@ -111,7 +111,7 @@ def computed_part(op: Operation, part: Range, part_of: PartOf) -> Operation | No
     return None
 
 
-def _smaller(op: Operation, operands: list[SSAValue], part: Range) -> Operation:
+def _smaller(op: Operation, operands: list[SSAValue], part: PartRange) -> Operation:
     """An operator on parts of its operands."""
     (result,) = op.results
     new = op.clone()
@@ -122,7 +122,7 @@ def _smaller(op: Operation, operands: list[SSAValue], part: Range) -> Operation:
 
 
 @computed_part.register
-def _(op: kn.ElementwiseOp, part: Range, part_of: PartOf) -> Operation | None:
+def _(op: kn.ElementwiseOp, part: PartRange, part_of: PartOf) -> Operation | None:
     operands: list[SSAValue] = []
     for value in op.operands:
         own = value if shape_of(value.type)[part.dim] == 1 else part_of(value, part)
@@ -133,7 +133,7 @@ def _(op: kn.ElementwiseOp, part: Range, part_of: PartOf) -> Operation | None:
 
 
 @computed_part.register
-def _(op: kn.MatmulOp, part: Range, part_of: PartOf) -> Operation | None:
+def _(op: kn.MatmulOp, part: PartRange, part_of: PartOf) -> Operation | None:
     if part.dim != len(shape_of(op.result.type)) - 1:
         return None
     columns = part_of(op.rhs, part)
@@ -141,13 +141,13 @@ def _(op: kn.MatmulOp, part: Range, part_of: PartOf) -> Operation | None:
 
 
 @computed_part.register
-def _(op: kn.TransposeOp, part: Range, part_of: PartOf) -> Operation | None:
+def _(op: kn.TransposeOp, part: PartRange, part_of: PartOf) -> Operation | None:
     source = part_of(op.input, part._replace(dim=op.order[part.dim]))
     return None if source is None else kn.TransposeOp(source, op.order)
 
 
 @computed_part.register
-def _(op: kn.ReshapeOp, part: Range, part_of: PartOf) -> Operation | None:
+def _(op: kn.ReshapeOp, part: PartRange, part_of: PartOf) -> Operation | None:
     own = _before_reshape(shape_of(op.input.type), shape_of(op.result.type), part)
     source = None if own is None else part_of(op.input, own)
     if source is None:
@@ -156,7 +156,9 @@ def _(op: kn.ReshapeOp, part: Range, part_of: PartOf) -> Operation | None:
     return kn.ReshapeOp(source, TensorType(element_type_of(op.result.type), shape))
 
 
-def _before_reshape(own: tuple[int, ...], wanted: tuple[int, ...], part: Range) -> Range | None:
+def _before_reshape(
+    own: tuple[int, ...], wanted: tuple[int, ...], part: PartRange
+) -> PartRange | None:
     """What part of a tensor is one of its reshape; ``None`` where elements are no neighbours."""
     ours, theirs = (
         [dim for dim, extent in enumerate(shape) if extent > 1] for shape in (own, wanted)
@@ -170,11 +172,11 @@ def _before_reshape(own: tuple[int, ...], wanted: tuple[int, ...], part: Range) 
         start, extent = part.start * inside, part.extent * inside
         if start % unit or extent % unit:
             return None
-        return Range(outer, start // unit, extent // unit)
+        return PartRange(outer, start // unit, extent // unit)
     return None
 
 
-def _seen_part(argument: BlockArgument, part: Range) -> kn.ViewOp | None:
+def _seen_part(argument: BlockArgument, part: PartRange) -> kn.ViewOp | None:
     """A part of an argument, where it lies."""
     if has_nested_modes(argument.type):
         return None
@@ -195,14 +197,14 @@ class Unpacking:
         self.takes_product = False
         """Whether a part of a product is among them."""
 
-    def part_of(self, value: SSAValue, part: Range) -> SSAValue | None:
+    def part_of(self, value: SSAValue, part: PartRange) -> SSAValue | None:
         """A part of a tensor; ``None`` where the whole would be computed as well."""
         if isinstance(value, BlockArgument):
             return self._written(_seen_part(value, part), value)
         is_needed = is_given(value) or value.has_one_use()
         return self.computed(value, part) if is_needed else None
 
-    def computed(self, value: SSAValue, part: Range) -> SSAValue | None:
+    def computed(self, value: SSAValue, part: PartRange) -> SSAValue | None:
         """The same, whatever uses the whole."""
         assert isinstance(value.owner, Operation)
         return self._written(computed_part(value.owner, part, self.part_of), value)

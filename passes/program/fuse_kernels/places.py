@@ -52,7 +52,7 @@ class _Lines:
 
     def place(self, node: int, place: int) -> None:
         if self.fixed.setdefault(self.root(node), place) != place:
-            raise NotFusedError("what is a row of one product is none of another one")
+            raise NotFusedError("a dimension has the rows of one product, and not those of another")
 
 
 def depth_of(op: kn.MatmulOp, atoms: Atoms) -> tuple[Atom, list[Atom]]:
@@ -64,7 +64,7 @@ def depth_of(op: kn.MatmulOp, atoms: Atoms) -> tuple[Atom, list[Atom]]:
     """
     depth = atoms.dims(op.lhs)[-1]
     if not depth:
-        raise NotFusedError(f"{op_label(op)} sums over one element")
+        raise NotFusedError(f"{op_label(op)} has a depth of 1, which this form does not support")
     chosen = max(reversed(depth), key=lambda atom: min(atom.extent, LEAST_DEPTH))
     return chosen, [atom for atom in depth if atom is not chosen]
 
@@ -131,7 +131,9 @@ def _placed(lines: _Lines) -> dict[Tensor, Places]:
             if root not in places:
                 places[root] = next(n for n in range(-1, -2 - len(taken), -1) if n not in taken)
             elif places[root] in taken:
-                raise NotFusedError("two dimensions of a tensor would be rows of one product")
+                raise NotFusedError(
+                    "two dimensions of one tensor would have to be the rows of a product"
+                )
     return {
         tensor: {
             atom: places[root] for atom, root in zip(lines.rows[number], rows[number], strict=True)

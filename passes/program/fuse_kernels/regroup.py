@@ -69,7 +69,9 @@ class Regrouping:
         for value in stored:
             type_ = self.stored_type(value)
             if self.types.setdefault(self.computed(value), type_) != type_:
-                raise NotFusedError(f"{value_label(value)} would be stored in two layouts")
+                raise NotFusedError(
+                    f"two views need {value_label(value)} stored in different layouts"
+                )
         for op in operators:
             (result,) = op.results
             operands = [
@@ -106,7 +108,10 @@ class Regrouping:
         """What one dimension of a tensor has become."""
         row = self.atoms.dims(value)[dim]
         if len(row) != 1:
-            raise NotFusedError(f"{op_label(user)} goes along what is not one dimension")
+            raise NotFusedError(
+                f"{op_label(user)} runs along a dimension that a view splits or that has one "
+                "element"
+            )
         return self.rank + self.places_in(value, user)[row[0]]
 
     def type_of(self, result: SSAValue) -> Attribute:
@@ -123,7 +128,9 @@ class Regrouping:
         if layout_of(value.type) is not None:
             strides = strides_of(resolved_layout_of(value))
             if strides_of_reshaped(shape_of(value.type), strides, _extents(row)) is None:
-                raise NotFusedError(f"{value_label(value)} would be copied to be seen in parts")
+                raise NotFusedError(
+                    f"the layout of {value_label(value)} allows no view of its parts"
+                )
         shape, order = self.shape(places), _order(row, places, self.rank)
         if order == sorted(order):
             return self.view(seen, shape)
@@ -134,7 +141,10 @@ class Regrouping:
     def list_of(self, value: SSAValue, user: Operation) -> SSAValue:
         """A list of numbers from outside, which keeps its one dimension."""
         if value not in self.arguments:
-            raise NotFusedError(f"{op_label(user)} reads lengths that the kernel computes")
+            raise NotFusedError(
+                f"{op_label(user)} reads lengths from memory, and the same kernel would "
+                "compute them"
+            )
         return self.arguments[value]
 
     def view(
@@ -184,7 +194,7 @@ class Regrouping:
             outer = strides_of(resolved_layout_of(value))
         strides = strides_of_reshaped(own, outer, _extents(row))
         if strides is None:
-            raise NotFusedError(f"{value_label(value)} would be copied from its parts")
+            raise NotFusedError(f"the layout of {value_label(value)} cannot be stored in parts")
         placed = [math.prod(own)] * self.rank
         for atom, stride in zip(row, strides, strict=True):
             placed[places[atom]] = stride
@@ -241,7 +251,7 @@ def rewritten(op: Operation, operands: Sequence[SSAValue], group: Regrouping) ->
 
     Operators that may stand in a group with views register a function.
     """
-    raise NotFusedError(f"{op_label(op)} is a kernel of its own")
+    raise NotFusedError(f"{op_label(op)} cannot share a kernel with views")
 
 
 @rewritten.register
@@ -272,12 +282,12 @@ def _(op: kn.MaskOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValu
 @rewritten.register
 def _(op: kn.ReductionOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAValue:
     if shape_of(op.result.type)[op.reduced_dim] != 1:
-        raise NotFusedError(f"{op_label(op)} reduces groups of neighbours")
+        raise NotFusedError(f"{op_label(op)} reduces to more than one element a row")
     (value,) = operands
     places = group.places_in(op.input, op)
     row = group.atoms.dims(op.input)[op.reduced_dim]
     if not row:
-        raise NotFusedError(f"{op_label(op)} reduces one element")
+        raise NotFusedError(f"{op_label(op)} reduces a dimension of one element")
     outermost, *others = row
     for atom in reversed(others):
         shape = list(shape_of(value.type))
@@ -301,7 +311,7 @@ def _(op: kn.MatmulOp, operands: Sequence[SSAValue], group: Regrouping) -> SSAVa
     _, others = depth_of(op, group.atoms)
     apart = group.shape(group.places[op.result, op]) if others else [*shape_of(type_)]
     if others and op.compute is not None:
-        raise NotFusedError(f"{op_label(op)} asks for a library's sums in f16")
+        raise NotFusedError(f"{op_label(op)} has compute f16, which only cuBLAS does")
     leading = apart[:-2]
     factors: list[SSAValue] = []
     for value in operands:

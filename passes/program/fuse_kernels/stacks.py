@@ -134,7 +134,9 @@ def _join(chain: Sequence[Operation], stack: Stack) -> None:
     """
     axes = [dim for dim, extent in enumerate(stack) if extent > 1]
     if len(axes) > len(AXES):
-        raise NotFusedError("matrices are numbered by more indices than a grid has")
+        raise NotFusedError(
+            f"the stack has {len(axes)} dimensions of matrices, and a grid has {len(AXES)} axes"
+        )
     writer, own = _StackWriter(TileWriter(), stack, axes), {*chain}
     results = [
         result

@@ -39,7 +39,7 @@ from mugraph.passes.program.fuse_kernels.writer import Maximum, TileWriter
 
 
 @dataclass
-class Kernel:
+class KernelBody:
     """A kernel that is being written: its indices, the one that its loop walks, and its body."""
 
     indices: GroupIndices
@@ -58,8 +58,8 @@ class Kernel:
         map_, _ = self.maps_of(op.result)
         if dim not in map_ or self.indices.of_value[op.result][dim] not in self.indices.batched:
             raise NotFusedError(
-                f"{op_label(op)} has a length for each place along dimension {dim}, of which a "
-                "block would have several"
+                f"{op_label(op)} has one length for each index along dimension {dim}, and a block "
+                "would have several of these"
             )
         return map_.index(dim)
 
@@ -69,12 +69,12 @@ class Kernel:
 
 
 @singledispatch
-def form_of(op: Operation, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def form_of(op: Operation, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     """The form of an operator's result; operators that may share a kernel register a function.
 
     Raises :class:`NotFusedError` where the loop cannot compute it.
     """
-    raise NotFusedError(f"{op_label(op)} is a kernel of its own")
+    raise NotFusedError(f"{op_label(op)} has no rule for sharing a kernel")
 
 
 def can_share(op: Operation) -> bool:
@@ -93,21 +93,21 @@ def _rounds(op: kn.KernelOp) -> bool:
 
 
 @form_of.register
-def _(op: kn.ElementwiseOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.ElementwiseOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     function = ScalarFunction(op.FUNCTION, op.function.constants)
     type_ = element_type_of(op.result.type)
     return apply_function(kernel.writer, function, type_, forms, rounds=_rounds(op))
 
 
 @form_of.register
-def _(op: kn.CopyOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.CopyOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     """The same tile, which is stored once more."""
     (form,) = forms
     return form
 
 
 @form_of.register
-def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.MaskOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     """Of a sum of terms each one, where the constant is 0."""
     form, *_ = forms
     writer = kernel.writer
@@ -129,7 +129,7 @@ def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
     if isinstance(form, Slices) and op.constant == 0 and not form.plus:
         if any(term.tile is None for term in form.terms):
-            raise NotFusedError(f"{op_label(op)} masks what is known only after the loop")
+            raise NotFusedError(f"{op_label(op)} masks a value that exists only after the loop")
         return Slices(
             tuple(replace(term, tile=masked(term.tile)) for term in form.terms if term.tile)
         )
@@ -140,11 +140,14 @@ def _(op: kn.MaskOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
-def _(op: kn.BroadcastOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.BroadcastOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     for dim, number in enumerate(kernel.indices.of_value[op.result]):
         is_new = shape_of(op.input.type)[dim] != shape_of(op.result.type)[dim]
         if is_new and number not in kernel.indices.batched:
-            raise NotFusedError(f"{op_label(op)} is not along matrices of a product")
+            raise NotFusedError(
+                f"{op_label(op)} repeats elements along a dimension other than the batch of a "
+                "product"
+            )
     # Of these a block has one each, or the product does not fit.
     return forms[0]
 
@@ -162,7 +165,7 @@ def _moved(writer: TileWriter, op: Operation, move: Move, forms: Sequence[Form])
 
 
 @form_of.register
-def _(op: kn.SliceOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.SliceOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     ((_, _, start),) = op.moves()
     own, wanted = shape_of(op.input.type), shape_of(op.result.type)
 
@@ -177,7 +180,7 @@ def _(op: kn.SliceOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
-def _(op: kn.ConcatOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.ConcatOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     def join(tiles: Sequence[SSAValue]) -> SSAValue:
         return kernel.writer.join(tiles, op.joined_dim, element_type_of(op.result.type))
 
@@ -185,9 +188,9 @@ def _(op: kn.ConcatOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
-def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.MatmulOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     if op.compute is not None:
-        raise NotFusedError(f"{op_label(op)} asks for a library's sums in f16")
+        raise NotFusedError(f"{op_label(op)} has compute f16, which only cuBLAS does")
     type_ = element_type_of(op.result.type)
     if not _rounds(op):
         return _product(op, kernel, forms, type_)
@@ -197,7 +200,7 @@ def _(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
     )
 
 
-def _product(op: kn.MatmulOp, kernel: Kernel, forms: Sequence[Form], type_: Attribute) -> Form:
+def _product(op: kn.MatmulOp, kernel: KernelBody, forms: Sequence[Form], type_: Attribute) -> Form:
     """The sums of a product, in an element type."""
     writer = kernel.writer
     types = element_type_of(op.lhs.type), element_type_of(op.rhs.type)
@@ -228,7 +231,7 @@ def _slices(form: Form) -> Slices:
         case Slices(_, plus) if not plus:
             return form
         case _:
-            raise NotFusedError("a product is not linear in a value known only after the loop")
+            raise NotFusedError("a matrix product takes a maximum that exists only after the loop")
 
 
 def _require_slices(tiles: Sequence[SSAValue | None], dim: int) -> None:
@@ -238,7 +241,10 @@ def _require_slices(tiles: Sequence[SSAValue | None], dim: int) -> None:
     """
     extents = {shape_of(tile.type)[dim] for tile in tiles if tile is not None}
     if len(extents) > 1:
-        raise NotFusedError("a summand is the same along the index that the loop walks")
+        raise NotFusedError(
+            "a summand is the same in all iterations, so a sum over the loop would count it "
+            "once a tile"
+        )
 
 
 def _late_factors(
@@ -264,7 +270,9 @@ def _summed_product(
         elif one.tile is not None:
             tile = writer.total(one.tile, len(shape_of(one.tile.type)) - 1, type_)
         else:
-            raise NotFusedError("a product sums what no tile of the loop has a part in")
+            raise NotFusedError(
+                "a matrix product sums over the loop, and neither operand has tiles there"
+            )
         total = _with(writer, total, tile, one, other, type_)
     assert total is not None
     return total
@@ -288,7 +296,9 @@ def _with(
     if total is None:
         return Total(tile, power)
     if total.power != power or total.tile is None:
-        raise NotFusedError("exponentials below different maxima would be added up")
+        raise NotFusedError(
+            "exponentials would be added from which different maxima are subtracted"
+        )
     return Total(writer.apply("add", total.tile, tile, type_=type_), power)
 
 
@@ -297,13 +307,15 @@ def _sliced_product(writer: TileWriter, product: Product, left: Form, right: For
     terms: list[Term] = []
     for one, other in itertools.product(_slices(left).terms, _slices(right).terms):
         if one.tile is None or other.tile is None:
-            raise NotFusedError("a product in the loop has a factor that is known only after it")
+            raise NotFusedError(
+                "an operand of a matrix product in the loop exists only after the loop"
+            )
         for term, dim in ((one, -1), (other, -2)):
             for late in (term.times, term.over):
                 if late is not None and shape_of(late.type)[dim] > 1:
                     raise NotFusedError(
-                        "a factor that is known only after the loop differs along what a product "
-                        "in the loop sums over"
+                        "a matrix product in the loop sums over a dimension along which a "
+                        "factor from after the loop differs"
                     )
         factors = _late_factors(writer, one, other)
         tile = product(one.tile, other.tile)
@@ -312,12 +324,12 @@ def _sliced_product(writer: TileWriter, product: Product, left: Form, right: For
 
 
 @form_of.register
-def _(op: kn.ReductionOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.ReductionOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     dim, writer, type_ = op.reduced_dim, kernel.writer, element_type_of(op.result.type)
     if shape_of(op.result.type)[dim] != 1:
-        raise NotFusedError(f"{op_label(op)} reduces groups of neighbours")
+        raise NotFusedError(f"{op_label(op)} reduces to more than one element a row")
     if _rounds(op):
-        raise NotFusedError(f"{op_label(op)} rounds its sums")
+        raise NotFusedError(f"{op_label(op)} rounds its result, so no loop may add it up in parts")
     (form,) = forms
     looped = kernel.walks(op.input, dim)
     if op.combination is Combiner.MAX:
@@ -335,12 +347,12 @@ def _(op: kn.ReductionOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 
 
 @form_of.register
-def _(op: kn.ScanOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
+def _(op: kn.ScanOp, kernel: KernelBody, forms: Sequence[Form]) -> Form:
     """The loop takes one element of a recurrence after the other, and carries the last one."""
     if not kernel.walks(op.input, op.reduced_dim):
-        raise NotFusedError(f"{op_label(op)} is not along the index that the loop walks")
+        raise NotFusedError(f"the loop does not go along the dimension that {op_label(op)} scans")
     if _rounds(op):
-        raise NotFusedError(f"{op_label(op)} rounds its sums")
+        raise NotFusedError(f"{op_label(op)} rounds its result, so no loop may add it up in parts")
     writer = kernel.writer
     added, *decays = [in_the_loop(form, f"what {op_label(op)} adds up") for form in forms]
     before = writer.first(tb.CarriedOp(tb.STensorType(shape_of(added.type), f32)))
@@ -355,7 +367,7 @@ def _(op: kn.ScanOp, kernel: Kernel, forms: Sequence[Form]) -> Form:
 def _summed(writer: TileWriter, form: Slices, dim: int, extent: int, type_: Attribute) -> Total:
     """The sum along the loop's index, term by term."""
     if form.plus:
-        raise NotFusedError("a sum has a maximum as a summand")
+        raise NotFusedError("a sum over the loop has a maximum over the loop as a summand")
     _require_slices([term.tile for term in form.terms], dim)
     total: Total | None = None
     for term in form.terms:
@@ -386,4 +398,4 @@ def _largest(writer: TileWriter, form: Form, dim: int, *, looped: bool) -> Form:
         case Total():
             return Total(writer.largest(settled(writer, form), dim))
         case Slices():  # it would become the largest of all iterations
-            raise NotFusedError("a maximum is not along the index that the loop walks")
+            raise NotFusedError("the loop does not go along the dimension of a maximum")

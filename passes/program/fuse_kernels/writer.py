@@ -64,7 +64,7 @@ class TileWriter(KernelWriter):
             shape = broadcast_shape([shape_of(tile.type) for tile in tiles])
         except ShapeError as error:
             # A part of a concatenation that the kernel cuts, beside what it has whole.
-            raise NotFusedError(f"tiles do not go together: {error}") from error
+            raise NotFusedError(f"two tiles have different extents: {error}") from error
         return self.first(
             tb.elementwise(
                 ScalarFunction(function, tuple(constants)), tiles, tb.STensorType.of(shape, type_)
@@ -87,7 +87,7 @@ class TileWriter(KernelWriter):
         try:
             shape = matmul_shape(shape_of(left.type), shape_of(right.type))
         except ShapeError as error:
-            raise NotFusedError(f"a product has tiles that do not fit: {error}") from error
+            raise NotFusedError(f"the tiles of a matrix product do not fit: {error}") from error
         return self.first(tb.MatmulOp(left, right, tb.STensorType.of(shape, type_), precision))
 
     def reduce(self, tile: SSAValue, dim: int, type_: Attribute) -> SSAValue:
@@ -99,7 +99,9 @@ class TileWriter(KernelWriter):
         whole = shape_of(tile.type)[dim]
         extents = [start, extent, whole - start - extent]
         if whole == 1 or extents[2] < 0:
-            raise NotFusedError("a part would be cut out of a tile of one element")
+            raise NotFusedError(
+                "a slice is cut out of a tile that does not have the whole dimension"
+            )
         types = [_with(tile, dim, each) for each in extents if each > 0]
         return self.add(tb.SplitOp(tile, dim, types)).results[int(start > 0)]
 

@@ -49,7 +49,7 @@ class Way(StrEnum):
     """The kernel that computes a tensor stores it on all devices."""
 
 
-class Plan(NamedTuple):
+class TimedWay(NamedTuple):
     """One way in which a collective overlaps with products."""
 
     way: Way
@@ -94,13 +94,13 @@ def overlap_collectives(
             Rewriter.erase_op(op)
 
 
-def _pushed(op: kn.CollectiveOp, target: Target) -> Iterator[Plan]:
+def _pushed(op: kn.CollectiveOp, target: Target) -> Iterator[TimedWay]:
     """A sum or a gather of which each device writes its own into the memory of all."""
     if isinstance(op, kn.AllReduceOp | kn.AllGatherOp) and can_be_pushed(op):
-        yield Plan(Way.PUSHED, time_pushed(op, target), lambda: push(op))
+        yield TimedWay(Way.PUSHED, time_pushed(op, target), lambda: push(op))
 
 
-def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Plan]:
+def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[TimedWay]:
     """A sum or a gather whose parts are exchanged while others are computed.
 
     A kernel computes the parts of so many ``members``.
@@ -111,7 +111,7 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
             if users is not None:
                 time = time_fetched(op.result, op.devices, users, members, target)
                 fetched = partial(fetch, op, op.input, op.joined_dim, users, members)
-                yield Plan(Way.PARTS, time, fetched)
+                yield TimedWay(Way.PARTS, time, fetched)
             return
         case kn.ReduceScatterOp():
             dims = [op.cut_dim]
@@ -125,7 +125,7 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
         return
     time = time_delivered(op.input, op.devices, chain, members, target)
     if op.cut_dim is not None:
-        yield Plan(
+        yield TimedWay(
             Way.PARTS, time, lambda: Rewriter.replace_op(op, [], [deliver(op, dim, chain, members)])
         )
     else:
@@ -134,10 +134,10 @@ def _in_parts(op: kn.CollectiveOp, target: Target, members: int) -> Iterator[Pla
         for to in (users, None) if users is not None else (None,):
             fetched = time_fetched(op.result, op.devices, to, members, target)
             write = partial(_deliver_and_fetch, op, dim, chain, to, members)
-            yield Plan(Way.PARTS, time + fetched, write)
+            yield TimedWay(Way.PARTS, time + fetched, write)
     for ranges in ranges_of(op, chain) if members == 1 else ():
         added = time_added(op, chain, ranges, target)
-        yield Plan(Way.ADDED, added, partial(add_up, op, dim, chain, ranges))
+        yield TimedWay(Way.ADDED, added, partial(add_up, op, dim, chain, ranges))
 
 
 def _deliver_and_fetch(
@@ -148,28 +148,32 @@ def _deliver_and_fetch(
 
 @dataclass(frozen=True)
 class OverlapCollectivesPass(ModulePass):
-    """Exchanges what products make, or take, while they go on.
+    """Overlaps the exchange of tensors between devices with the products that make or use them.
 
-    Before a sum over devices a device computes the part of each member by itself, its own at last,
-    and a copy engine brings each to its member while the next is computed.  The member adds up what
-    it got, in the order of places; a sum that all devices need is then gathered.  Or it is pushed:
-    what makes a summand writes it into the memory of all members (``kn.copy`` with a place), which
-    takes one meeting and more bytes, and each adds up all of it.  Or it is added: the part of a
-    member goes around, and each device adds its product to what it got of the one before, in ranges
-    that are copied while the next ones are computed (``stages.py``).
+    Before a sum over devices there are three ways:
 
-    Behind what is gathered a device begins with the part that it has, and copies those of the
-    others meanwhile.  Where the part of one member has too few tiles for all multiprocessors, a
-    kernel computes the parts of several members that follow each other.
+    - *Parts*: a device computes the part of each member by itself, its own part last. A copy engine
+      brings each part to its member while the next one is computed. The member adds up what it
+      received, in the order of places. If all devices need the sum, it is then gathered.
+    - *Pushed*: the kernel that makes a summand writes it into the memory of all members
+      (``kn.copy`` with a place), and each member adds up all of it. That takes one meeting and more
+      bytes.
+    - *Added*: the part of a member goes from device to device. Each adds its product to what it
+      received, in ranges of rows that are copied while the next ones are computed (``stages.py``).
 
-    Operators are cut by their indices (``mugraph_dialects/device_cuts.py``): those from the first
-    product before a sum, or up to what stands behind the first products.  Parts must be ranges of
-    memory.
+    After a gather a device begins with the part that it has, and copies the others' parts
+    meanwhile. If the part of one member has too few tiles for all multiprocessors, a kernel
+    computes the parts of several consecutive members.
 
-    It is done where it takes less time than the collective: by how much longer the products take in
-    parts, the kernels and meetings that it adds, and what is left of the exchange.  With
-    ``everywhere`` it is done wherever it can be, with ``way`` (``parts``, ``added`` or ``pushed``)
-    in that one alone, with ``members`` in parts of so many members where these are a part of all.
+    Operators are cut along their indices (``mugraph_dialects/device_cuts.py``): from the first
+    product up to the sum, or from the gather up to the first products after it. Parts must be
+    ranges of memory.
+
+    The pass does this where it is estimated to take less time than the collective. The estimate
+    counts how much longer the products take in parts, the added kernels and meetings, and the
+    exchange that stays visible. Options for measurements: ``everywhere`` does it wherever it is
+    possible, ``way`` (``parts``, ``added`` or ``pushed``) allows one way only, and ``members`` cuts
+    into parts of so many members.
 
     Before::
 

@@ -129,12 +129,13 @@ def _expect_equal_parts(shape: Sequence[int], sharding: Sharding, mesh: Mesh, wh
 class PartitionPass(ModulePass):
     """Makes the program of each device from a program of whole tensors.
 
-    The function says its mesh (``mugraph.mesh``), and how its arguments and, if that matters, its
-    results lie on it (``mugraph.sharding``); arguments that say nothing are whole on each device.
-    Collectives are put in so that devices send the fewest bytes; among such ways there are as few
-    collectives as there can be, and then as little work for each device.  How shardings pass
-    through an operator follows from its indices.  Extents that do not divide stay whole.
-    Afterwards the function is ``mugraph.per_device``, and its types are those of parts.
+    Attributes give the mesh of the function (``mugraph.mesh``) and the shardings of its arguments
+    and, if that matters, of its results (``mugraph.sharding``). An argument without a sharding is
+    whole on each device. Collectives are inserted so that each device sends the fewest bytes; among
+    such ways, one with the fewest collectives is taken, and then one with the least work for each
+    device. How a sharding passes through an operator follows from the operator's indices. Extents
+    that do not divide stay whole. Afterwards the function is ``mugraph.per_device``, and its types
+    are those of parts.
 
     Before::
 

@@ -37,7 +37,7 @@ class Cost(NamedTuple):
 NOTHING = Cost()
 
 
-class Step(NamedTuple):
+class ConversionStep(NamedTuple):
     """One collective: what it does along ``axes``, and to which sharding it leads."""
 
     to: Sharding
@@ -73,15 +73,15 @@ class Step(NamedTuple):
     def operator(self, operand: SSAValue, type_: Attribute) -> kn.CollectiveOp:
         """The operator, of the type of a device's part of the result."""
         match self:
-            case Step(combiner=Combiner() as combiner, cut=None):
+            case ConversionStep(combiner=Combiner() as combiner, cut=None):
                 return kn.AllReduceOp(operand, type_, self.axes, combiner)
-            case Step(combiner=Combiner() as combiner, cut=int(dim)):
+            case ConversionStep(combiner=Combiner() as combiner, cut=int(dim)):
                 return kn.ReduceScatterOp(operand, self.axes, dim, type_, combiner)
-            case Step(cut=int(dim), joined=int(joined)):
+            case ConversionStep(cut=int(dim), joined=int(joined)):
                 return kn.AllToAllOp(operand, self.axes, dim, joined, type_)
-            case Step(joined=int(dim)):
+            case ConversionStep(joined=int(dim)):
                 return kn.AllGatherOp(operand, self.axes, dim, type_)
-            case Step(cut=int(dim)):
+            case ConversionStep(cut=int(dim)):
                 return kn.AllSliceOp(operand, self.axes, dim, type_)
             case _:
                 raise ValueError(f"{self} does nothing")
@@ -91,7 +91,7 @@ class Way(NamedTuple):
     """The cheapest way from one sharding to another."""
 
     cost: Cost
-    steps: tuple[Step, ...]
+    steps: tuple[ConversionStep, ...]
     through: tuple[int, ...]
     """The numbers of the shardings that the steps lead to."""
 
@@ -113,29 +113,29 @@ def _without_partial(sharding: Sharding, axes: Axes) -> Sharding:
     return replace(sharding, partial=left, combiner=sharding.combiner if left else Combiner.SUM)
 
 
-def steps_from(sharding: Sharding, mesh: Mesh) -> Iterator[Step]:
+def steps_from(sharding: Sharding, mesh: Mesh) -> Iterator[ConversionStep]:
     """Every collective on a tensor that lies so; extents may not divide."""
     split, dims = sharding.split_axes, range(len(sharding.split_axes))
     for axes in _orders(sharding.partial):
         rest = _without_partial(sharding, axes)
         if axes == tuple(sorted(axes)):
-            yield Step(rest, axes, combiner=sharding.combiner)
+            yield ConversionStep(rest, axes, combiner=sharding.combiner)
         for dim in dims:
             to = _with(rest, dim, (*split[dim], *axes))
-            yield Step(to, axes, cut=dim, combiner=sharding.combiner)
+            yield ConversionStep(to, axes, cut=dim, combiner=sharding.combiner)
     for dim in dims:
         for kept in range(len(split[dim])):
             axes = split[dim][kept:]
             whole = _with(sharding, dim, split[dim][:kept])
-            yield Step(whole, axes, joined=dim)
+            yield ConversionStep(whole, axes, joined=dim)
             for other in dims:
                 if other != dim:
                     to = _with(whole, other, (*split[other], *axes))
-                    yield Step(to, axes, cut=other, joined=dim)
+                    yield ConversionStep(to, axes, cut=other, joined=dim)
     free = tuple(axis for axis in range(len(mesh.shape)) if axis not in sharding.axes)
     for axes in _orders(free):
         for dim in dims:
-            yield Step(_with(sharding, dim, (*split[dim], *axes)), axes, cut=dim)
+            yield ConversionStep(_with(sharding, dim, (*split[dim], *axes)), axes, cut=dim)
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Conversions:
     def _search(self, type_: Attribute, source: Sharding) -> dict[int, Way]:
         found: dict[Sharding, Way] = {}
         count = itertools.count()
-        pending = [(NOTHING, next(count), source, tuple[Step, ...]())]
+        pending = [(NOTHING, next(count), source, tuple[ConversionStep, ...]())]
         while pending:
             cost, _, sharding, steps = heapq.heappop(pending)
             if sharding in found:

@@ -17,7 +17,7 @@ from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.sharding import Axes, Mesh, Sharding, is_per_device, part_type
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of, value_label
 from mugraph.passes.program.partition import Partition, partition_program
-from mugraph.passes.program.partition.conversions import Conversions, Step
+from mugraph.passes.program.partition.conversions import Conversions, ConversionStep
 from mugraph.passes.program.partition.search import Conversion, Decision
 from mugraph.passes.program.partition.strategies import Choice, Strategy
 
@@ -86,7 +86,7 @@ def _made(value: SSAValue, sharding: Sharding) -> str:
     if isinstance(value, BlockArgument):
         return f"the argument {_lies(sharding)}"
     assert isinstance(value.owner, Operation)
-    return f"behind {op_label(value.owner)} it {_lies(sharding)}"
+    return f"after {op_label(value.owner)} it {_lies(sharding)}"
 
 
 def _lies(sharding: Sharding) -> str:
@@ -96,15 +96,15 @@ def _lies(sharding: Sharding) -> str:
         if axes
     ]
     if sharding.partial:
-        kind = "a sum" if sharding.combiner == "sum" else "a maximum"
-        said.append(f"is in parts of {kind} along {_axes(sharding.partial)}")
+        kind = "sum" if sharding.combiner == "sum" else "maximum"
+        said.append(f"is a partial {kind} along {_axes(sharding.partial)}")
     return " and ".join(said) or "is whole on each device"
 
 
-def _wanted(value: SSAValue, user: Operation, decision: Decision, last: Step) -> str:
+def _wanted(value: SSAValue, user: Operation, decision: Decision, last: ConversionStep) -> str:
     if decision.strategy is None:
         return f"as a result it {_lies(last.to)}"
-    return f"{op_label(user)} takes one that {_lies(last.to)}"
+    return f"{op_label(user)} needs one that {_lies(last.to)}"
 
 
 def _shared(strategy: Strategy) -> str:
@@ -121,13 +121,13 @@ def _choice(choice: Choice, axes: Axes) -> str:
         return f"the same on all devices along {_axes(axes)}"
     if not isinstance(choice, DeviceCut):
         numbers = " and ".join(map(str, sorted(choice.operands)))
-        return f"of parts of a {choice.combiner} in operand {numbers} along {_axes(axes)}"
+        return f"a partial {choice.combiner} of operand {numbers} along {_axes(axes)}"
     result = next((dim for dim in choice.results if dim is not None), None)
     if result is not None:
         return f"dimension {result} of its result shared along {_axes(axes)}"
     operand, dim = next((n, d) for n, d in enumerate(choice.operands) if d is not None)
     return (
-        f"dimension {dim} of operand {operand} shared along {_axes(axes)}, which leaves parts of a "
+        f"dimension {dim} of operand {operand} shared along {_axes(axes)}, which leaves a partial "
         f"{choice.combiner}"
     )
 
@@ -136,10 +136,10 @@ def _choice(choice: Choice, axes: Axes) -> str:
 class ExplainPartitionPass(ModulePass):
     """Prints what ``--partition`` would do with each program, to standard error.
 
-    For each operator how devices share it, for each collective the bytes that each device sends,
-    what the tensor is like before it, and who needs it otherwise.  Bytes are those of a ring, or of
-    copies straight to the others: (n - 1) / n of a tensor to gather it or to add up a part of it,
-    twice that to add it up on every device.  The module stays as it is.
+    It prints, for each operator, how devices share it; for each collective, the bytes that each
+    device sends, the sharding before it, and the operator that needs another one. Bytes are those
+    of a ring, or of direct copies: (n - 1) / n of a tensor to gather it or to add up a part of it,
+    twice that to add it up on every device. The module stays unchanged.
     """
 
     name = "explain-partition"

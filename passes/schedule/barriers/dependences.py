@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.sched.accesses import StageReference
 from mugraph.dialects.sched.kernel import whole_lines
@@ -130,13 +130,12 @@ def _touches(
     for index, group in enumerate(groups):
         for op in group.operations:
             position += 1
-            if isinstance(op, HasBufferEffects):
-                read = [sched.registers_of(value) for value in op.buffers_read()]
-                written = [sched.registers_of(value) for value in op.buffers_written()]
-                for value in dict.fromkeys((*read, *written)):
-                    if isinstance(value.type, sched.TileType):
-                        use = (index, value in read, value in written)
-                        fragments.setdefault(value, []).append(use)
+            read = [sched.registers_of(value) for value in read_by(op)]
+            written = [sched.registers_of(value) for value in written_by(op)]
+            for value in dict.fromkeys((*read, *written)):
+                if isinstance(value.type, sched.TileType):
+                    use = (index, value in read, value in written)
+                    fragments.setdefault(value, []).append(use)
             if not isinstance(op, sched.HasThreadAccesses):
                 continue
             twin = twins.get(op, op)

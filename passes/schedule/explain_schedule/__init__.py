@@ -145,8 +145,8 @@ def _channel_lines(kernel: sched.KernelOp) -> Iterator[str]:
             names = ", ".join(value_label(value) for value in op.buffers)
             stages = f" in {op.stage_count} stages of" if op.stage_count > 1 else ","
             yield (
-                f"  a warp of its own loads {names}{stages} {op.stage_payload()} bytes; no barrier "
-                "stands between it and those that read"
+                f"  the producer warp loads {names}{stages} {op.stage_payload()} bytes; readers wait "
+                "at mbarriers, not at barriers of the block"
             )
 
 
@@ -167,14 +167,14 @@ def _ring_lines(kernel: sched.KernelOp, target: Target) -> Iterator[str]:
         ahead = ring.stages - 1 - kept
         on_their_way += ahead * ring.channel.stage_payload()
         names = ", ".join(value_label(value) for value in ring.channel.buffers)
-        behind = ", one kept by a product that runs behind the program" if kept else ""
-        yield f"  of the stages of {names} one is read{behind}, {ahead} are filled ahead"
+        behind = ", one kept by a product in flight" if kept else ""
+        yield f"  stages of {names}: one is read{behind}, {ahead} are filled ahead"
     if rings:
         blocks = kernel.resident_blocks or 1
         shared = f"{blocks} blocks that share it" if blocks > 1 else "the only block on it"
         yield (
-            f"  together {blocks * on_their_way} bytes are on their way to a multiprocessor, to "
-            f"{shared}; {target.arch} should have {target.bulk_bytes_in_flight}"
+            f"  {blocks * on_their_way} bytes are in flight to each multiprocessor, for {shared}; "
+            f"{target.arch} needs {target.bulk_bytes_in_flight} to keep its memory busy"
         )
 
 
@@ -258,13 +258,13 @@ def _kernels(module: ModuleOp) -> Sequence[sched.KernelOp]:
 class ExplainSchedulePass(ModulePass):
     """Prints the regions of each schedule to stderr, with the reason for every barrier.
 
-    Of each kernel: how many barriers a thread passes, the fewest possible and the chains of
-    dependences that need them (``=>`` crosses threads, ``->`` does not), the bytes alive in the
-    fullest region; where a producer warp loads, how each ring's stages are used, and the bytes on
-    their way beside what ``arch`` should have; of products of few rows the estimates by single
-    warps and by warp groups with swapped operands.  Then region by region the operators, and for
-    each barrier the dependences that it alone separates.  Changes nothing.  Pre-condition:
-    ``--pipeline-loads``.
+    For each kernel it prints how many barriers a thread passes, the fewest possible, and the chains
+    of dependences that need them (``=>`` crosses threads, ``->`` does not); the bytes alive in the
+    fullest region; with a producer warp, the use of each ring's stages, and the bytes in flight
+    beside those that ``arch`` should have; for products of few rows, the estimates for single warps
+    and for warp groups with swapped operands. Then it prints the operators region by region, and
+    for each barrier the dependences that only this barrier separates.  Changes nothing.
+    Pre-condition: ``--pipeline-loads``.
     """
 
     name = "explain-schedule"

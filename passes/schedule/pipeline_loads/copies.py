@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import read_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.partition import LinearPartition
 from mugraph.dialects.sched.structure import loop_iterations
@@ -220,7 +220,7 @@ def _wait_in_prologue(found: ThreadCopies, loads: Sequence[Operation]) -> None:
     """Waits for what comes once, which is in the first group, before the prologue reads it."""
     brought = {load.destination for load in found.once}
     for op in found.prologue.ops:
-        if isinstance(op, HasBufferEffects) and brought & set(op.buffers_read()):
+        if brought.intersection(read_by(op)):
             groups = sum(isinstance(load, sched.CommitOp) for load in loads)
             if groups:
                 found.prologue.insert_op_before(sched.WaitOp(groups - 1), op)

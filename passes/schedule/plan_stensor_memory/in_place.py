@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import HasBufferEffects, touched_by
 from mugraph.dialects.sched.accesses import AccessError, AccessKind, Proxy
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.passes.memory.lifetimes import channel_buffers, ordered_operations
@@ -49,7 +49,7 @@ def _touches(kernel: sched.KernelOp) -> dict[sched.AllocOp, list[_Touch]]:
         if isinstance(op, sched.BarrierOp):
             region += 1
         if isinstance(op, HasBufferEffects):
-            for value in dict.fromkeys((*op.buffers_read(), *op.buffers_written())):
+            for value in touched_by(op):
                 if isinstance(value.owner, sched.AllocOp):
                     touches.setdefault(value.owner, []).append(_Touch(op, place, region))
     if kernel.persistent_blocks is not None:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import LINE_BYTES
 from mugraph.dialects.tb import epilogue_of
@@ -34,13 +34,12 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
     for op in inside:
         if not isinstance(op, sched.MapOp | sched.ReduceOp) and not _is_still_mask(op):
             continue
-        assert isinstance(op, HasBufferEffects)
-        written = op.buffers_written()
+        written = written_by(op)
         if epilogue_of(op).accumulates or not all(_is_buffer(value) for value in written):
             continue
         if any(len(uses.writers[value]) > 1 for value in written):
             continue
-        if any(value in changing or not _is_buffer(value) for value in op.buffers_read()):
+        if any(value in changing or not _is_buffer(value) for value in read_by(op)):
             continue
         found.append(op)
         changing -= set(written)
@@ -60,14 +59,9 @@ def _is_buffer(value: SSAValue) -> bool:
     return isinstance(value.owner, sched.AllocOp) and value.owner.stage_count == 1
 
 
-def _written(op: Operation) -> Sequence[SSAValue]:
-    assert isinstance(op, HasBufferEffects)
-    return op.buffers_written()
-
-
 def _computation(op: Operation, same: dict[SSAValue, SSAValue]) -> Hashable:
     """What an operator computes of which buffers; equal where results are."""
-    operands = [v.type if v in _written(op) else same.get(v, v) for v in op.operands]
+    operands = [v.type if v in written_by(op) else same.get(v, v) for v in op.operands]
     return type(op), tuple(sorted(op.properties.items())), tuple(operands)
 
 
@@ -86,19 +80,17 @@ def share_after_loop(kernel: sched.KernelOp, hoisted: Sequence[Operation]) -> No
     again: list[Operation] = []
     written_late = Uses.of(list(late.walk())).writers
     for op in late.body.block.ops:
-        if not isinstance(op, HasBufferEffects):
-            continue
-        changed = any(v in written_late and v not in same for v in op.buffers_read())
+        changed = any(v in written_late and v not in same for v in read_by(op))
         before = None if changed else known.get(_computation(op, same))
-        if before is not None and all(len(uses.writers[v]) == 1 for v in _written(op)):
-            same |= zip(_written(op), _written(before), strict=True)
+        if before is not None and all(len(uses.writers[v]) == 1 for v in written_by(op)):
+            same |= zip(written_by(op), written_by(before), strict=True)
             again.append(op)
     for op in reversed(again):
-        for value in _written(op):
+        for value in written_by(op):
             if bytes_of(value.type) <= LINE_BYTES:  # larger ones would stay during the loop
                 value.replace_uses_with_if(same[value], lambda use, op=op: use.operation is not op)
-        if all(value.has_one_use() for value in _written(op)):  # what nothing reads any more
-            allocs = [value.owner for value in _written(op)]
+        if all(value.has_one_use() for value in written_by(op)):  # what nothing reads any more
+            allocs = [value.owner for value in written_by(op)]
             Rewriter.erase_op(op)
             for alloc in allocs:
                 assert isinstance(alloc, Operation)

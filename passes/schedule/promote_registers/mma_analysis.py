@@ -20,7 +20,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import accumulator_is_operand
 from mugraph.dialects.element_types import element_type_name, is_integer
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
 from mugraph.passes.connected import connected
@@ -171,14 +171,12 @@ class Uses:
 
     @staticmethod
     def of(operators: Sequence[Operation]) -> Uses:
-        """The uses by some operators; raises nothing for operators without effects."""
+        """The uses by some operators."""
         uses = Uses()
         for op in operators:
-            if not isinstance(op, HasBufferEffects):
-                continue
-            for value in op.buffers_read():
+            for value in read_by(op):
                 uses.readers.setdefault(value, []).append(op)
-            for value in op.buffers_written():
+            for value in written_by(op):
                 uses.writers.setdefault(value, []).append(op)
         return uses
 

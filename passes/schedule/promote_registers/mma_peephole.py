@@ -21,7 +21,7 @@ from mugraph.dialects.elementwise import (
     ScalarFunctionAttr,
     round_to_fp32,
 )
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import shape_of
@@ -331,11 +331,9 @@ def _readers_of_version(op: sched.MapOp | sched.MaskOp) -> list[Operation] | Non
     following = following[following.index(op) + 1 :]
     readers: list[Operation] = []
     for other in following:
-        if not isinstance(other, HasBufferEffects):
-            continue
-        if op.destination in other.buffers_read():
+        if op.destination in read_by(other):
             readers.append(other)
-        if op.destination in other.buffers_written():
+        if op.destination in written_by(other):
             return readers
     return None
 
@@ -375,7 +373,7 @@ def _falls_to_scale(
         for user in _users(kernel, maximum.difference):
             if user is maximum:
                 continue
-            reads = isinstance(user, HasBufferEffects) and maximum.difference in user.buffers_read()
+            reads = maximum.difference in read_by(user)
             if _is_function(user, "exp"):
                 falls.append(user)
             elif reads and maximum.difference not in (fall.destination for fall in falls):

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import sched
 from mugraph.dialects.element_types import rounds_for_good
 from mugraph.dialects.elementwise import Epilogue, ScalarFunction
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import writers_of, written_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.compute_accesses import operand_of_warps, operand_runs
 from mugraph.dialects.tb import epilogue_of
@@ -119,11 +119,7 @@ def _erase_unread(value: SSAValue) -> None:
 
 def _writer(value: SSAValue) -> sched.MapOp | None:
     """The element-wise operator that alone writes a buffer; ``None`` where others do."""
-    writers = [
-        use.operation
-        for use in value.uses
-        if isinstance(use.operation, HasBufferEffects) and value in use.operation.buffers_written()
-    ]
+    writers = writers_of(value)
     only = writers[0] if len(writers) == 1 else None
     return only if isinstance(only, sched.MapOp) else None
 
@@ -150,7 +146,7 @@ def _is_written_between(value: SSAValue, first: Operation, last: Operation) -> b
     """Whether an operator between two of a block writes a value."""
     op = first.next_op
     while op is not None and op is not last:
-        if isinstance(op, HasBufferEffects) and value in op.buffers_written():
+        if value in written_by(op):
             return True
         op = op.next_op
     return op is None

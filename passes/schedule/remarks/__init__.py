@@ -47,7 +47,7 @@ def remarks_of(module: ModuleOp, target: Target) -> list[Remark]:
 
 @dataclass(frozen=True)
 class RemarksPass(ModulePass):
-    """Prints, to standard error, what each kernel lost against the best form of its target.
+    """Prints, to standard error, where each kernel falls short of the best form of its target.
 
     A line is one thing lost: the operand, why, and what would mend it.  Kinds are ``tma`` (loads
     that are no bulk copies), ``stages`` (shared memory has no room for as many as should be),

@@ -51,7 +51,7 @@ def fusion_remarks(module: ModuleOp, kernels: Sequence[Scheduled]) -> Iterator[R
                 mend = "write both as one kn.customized"
             else:
                 reader = op_label(op)
-                reason = f"{reader} is a kernel of its own, element by element"
+                reason = f"{reader} is a separate element-wise kernel"
                 mend = (
                     f"compute it in the block, as tb.{op.name.partition('.')[2]}, before tb.output"
                 )

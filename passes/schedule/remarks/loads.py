@@ -101,7 +101,7 @@ def _kernel_obstacle(scheduled: Scheduled, tiles: list[sched.LocalTileOp]) -> Ob
     kernel = scheduled.kernel
     moves = any(tile.loop_dim >= 0 for tile in tiles)
     asked = Obstacle(
-        "copies by all threads were asked for, or shared memory has no room for a ring",
+        "loads = cp_async was planned, or shared memory has no room for a ring",
         "write loads = tma in its plan",
     )
     found = (

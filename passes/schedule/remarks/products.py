@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from mugraph.dialects import sched
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import TRANSPOSED_BYTES, matrix_descriptor
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import writers_of
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.tensor_types import (
@@ -57,15 +57,15 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
     few = rows % GROUP_ROWS != 0
     if few and (why := swap_obstacle(rows, columns, product.depth, types, threads)) is not None:
         return Obstacle(
-            f"its {rows} rows fill no instruction of {GROUP_ROWS}, and its operands cannot change "
-            f"places: {why.reason}",
+            f"its {rows} rows are no multiple of {GROUP_ROWS}, and its operands cannot be "
+            f"swapped: {why.reason}",
             why.mend,
             why.dimension,
         )
     if few and not product.sums_once:
         return Obstacle(
-            f"its {rows} rows fill no instruction of {GROUP_ROWS}, and operands change places only "
-            "where each iteration's product is just added up",
+            f"its {rows} rows are no multiple of {GROUP_ROWS}, and operands can be swapped only "
+            "if the loop just adds up the product of each iteration",
             f"cut tiles of a multiple of {GROUP_ROWS} rows",
             0,
         )
@@ -87,8 +87,8 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
     if threads % GROUP_THREADS:
         whole = -(-threads // GROUP_THREADS) * GROUP_THREADS
         return Obstacle(
-            f"{threads} threads are not made of warp groups of {GROUP_THREADS}",
-            f"give the block whole ones (plan <block = [{whole}]>)",
+            f"{threads} threads are no multiple of a warp group of {GROUP_THREADS}",
+            f"give the block whole warp groups (plan <block = [{whole}]>)",
         )
     if require_family(types).longest(columns) is None:
         return Obstacle(f"{columns} columns are no multiple of 8", "cut wider tiles", 1)
@@ -102,7 +102,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
                 return None
             return Obstacle("--use-warpgroups did not run", "run it")
     return Obstacle(
-        "its warps do not all stand along m, or another product of its role is none of warp groups"
+        "its warps are not all along m, or warp groups do not compute another product of its role"
     )
 
 
@@ -110,16 +110,14 @@ def _operand_obstacle(value: SSAValue, *, transposed: bool) -> Obstacle | None:
     """Why descriptors cannot say where an operand in shared memory lies."""
     if isinstance(value.type, sched.TileType):
         return None
-    for use in value.uses:
-        op = use.operation
-        writes = isinstance(op, HasBufferEffects) and value in op.buffers_written()
-        if not writes or isinstance(op, sched.BulkCopyOp):
+    for op in writers_of(value):
+        if isinstance(op, sched.BulkCopyOp):
             continue
         if isinstance(op, sched.CopyOp):
-            reason = f"{value_label(value)} does not come by TMA"
+            reason = f"{value_label(value)} is not loaded by TMA"
             return Obstacle(reason, "see the remark on its load")
         mend = "pad the tensor, so that tiles are whole" if isinstance(op, sched.MaskOp) else ""
-        return Obstacle(f"'{op.name}' writes {value_label(value)}, and not TMA", mend)
+        return Obstacle(f"'{op.name}' writes {value_label(value)}, which TMA must load", mend)
     reasons: list[str] = []
     for layout in possible_layouts(value) or []:
         matrix = matrix_layout(layout, shape_of(value.type), transposed=transposed)
@@ -133,7 +131,7 @@ def _operand_obstacle(value: SSAValue, *, transposed: bool) -> Obstacle | None:
         return None
     # A byte cannot change places with its neighbours on the way, as two of them can.
     stays = element_bytes_of(value.type) != TRANSPOSED_BYTES
-    mend = "store the tensor so that what is summed over is contiguous" if stays else ""
+    mend = "store the tensor so that the summed dimension is contiguous" if stays else ""
     return Obstacle(reasons[0], mend)
 
 

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.sched.accesses import AccessKind
 from mugraph.dialects.sched.kernel import WARP
 from mugraph.dialects.sched.mappings import IDLE, IntArray
@@ -100,14 +100,13 @@ def passages(kernel: sched.KernelOp) -> dict[SSAValue, list[Passage]]:
     writers: dict[SSAValue, Operation] = {}
     readers: dict[SSAValue, list[Operation]] = {}
     for op in kernel.body.walk():
-        moves = isinstance(op, sched.CopyOp | sched.BulkCopyOp | sched.FillOp)
-        if moves or not isinstance(op, HasBufferEffects):
+        if isinstance(op, sched.CopyOp | sched.BulkCopyOp | sched.FillOp):
             continue
         reduces = isinstance(op, sched.ReduceOp)
-        for value in op.buffers_written():
+        for value in written_by(op):
             if isinstance(value.type, sched.SharedType) and not (reduces and op.parts):
                 writers[value] = op
-        for value in op.buffers_read():
+        for value in read_by(op):
             if isinstance(value.type, sched.SharedType) and not (reduces and op.drops_dim):
                 readers.setdefault(value, []).append(op)
     return {

@@ -26,7 +26,7 @@ from mugraph.dialects.cute.chaining import accumulator_is_operand, held_alike
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.element_types import operand_names
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import writers_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import GROUP_ROWS, GROUP_THREADS, WARP
 from mugraph.dialects.sched.warpgroup import matrix_of
@@ -137,13 +137,7 @@ def is_loaded_once(op: sched.MmaOp) -> bool:
 
 def _written_in_a_loop(value: SSAValue) -> bool:
     """Whether iterations write a buffer, of this role or of the one that loads."""
-    users = [use.operation for use in value.uses]
-    return any(
-        isinstance(op, HasBufferEffects)
-        and value in op.buffers_written()
-        and sched.enclosing_loop(op) is not None
-        for op in users
-    )
+    return any(sched.enclosing_loop(op) is not None for op in writers_of(value))
 
 
 def prologue_of(loop: sched.ForloopOp) -> sched.PrologueOp | None:
@@ -155,10 +149,7 @@ def prologue_of(loop: sched.ForloopOp) -> sched.PrologueOp | None:
 
 def walked_layout(value: SSAValue, *, transposed: bool = False) -> AnyLayout | None:
     """The layout in which a channel's buffer can be read by descriptors; ``None`` without one."""
-    users = [use.operation for use in value.uses]
-    writers = [
-        op for op in users if isinstance(op, HasBufferEffects) and value in op.buffers_written()
-    ]
+    writers = writers_of(value)
     if not writers or not all(isinstance(op, sched.BulkCopyOp) for op in writers):
         return None
     for layout in possible_layouts(value) or []:

@@ -10,7 +10,7 @@ func.func @layer_norm_and_product(%x: tensor<16x4096xf16>, %w: tensor<4096x1024x
 // CHECK-NEXT:   kernel 0: {{.*}}kn.reduction
 // CHECK:        kernel 1: {{.*}}kn.matmul: {{.*}} µs
 // CHECK-NEXT:   kernels 0 and 1 stay two:
-// CHECK-NEXT:     along dimension 1 of %x: a product of two sums, each with a summand that is known only after the loop, would become sums of powers; they cancel, and round much worse
+// CHECK-NEXT:     along dimension 1 of %x: two sums are multiplied that both have a summand from after the loop; multiplied out, their powers would cancel, with large rounding errors
 // CHECK-NEXT:     one kernel adds {{.*}} µs, two {{.*}} µs
 
 // WRITTEN: @rmsnorm_linear: nothing to fuse; kernels that are written, or that --fuse-kernels has made, stay as they are
@@ -22,7 +22,7 @@ func.func @groups(%x: tensor<16x256xf16>) -> tensor<16x4xf16> {
 }
 // CHECK:      @groups: 2 kernels
 // CHECK:        kernels 0 and 1 stay two:
-// CHECK-NEXT:     'kn.reduction' %y reduces groups of neighbours
+// CHECK-NEXT:     'kn.reduction' %y reduces to more than one element a row
 
 func.func @variance(%x: tensor<512x262144xf16>) -> tensor<512x1xf32> {
   %s = kn.reduction %x dim 1 : tensor<512x262144xf16> -> tensor<512x1xf32>
@@ -34,7 +34,7 @@ func.func @variance(%x: tensor<512x262144xf16>) -> tensor<512x1xf32> {
 }
 // CHECK:      @variance: 2 kernels
 // CHECK:        kernels 0 and 1 stay two:
-// CHECK:          along dimension 1 of %x: a product of two sums, each with a summand that is known only after the loop, would become sums of powers; they cancel, and round much worse
+// CHECK:          along dimension 1 of %x: two sums are multiplied that both have a summand from after the loop; multiplied out, their powers would cancel, with large rounding errors
 
 func.func @looked_up(%x: tensor<64x32xf16>, %rows: tensor<16xi32>) -> tensor<16x32xf16> {
   %e = kn.exp %x : tensor<64x32xf16> -> tensor<64x32xf16>
@@ -43,7 +43,7 @@ func.func @looked_up(%x: tensor<64x32xf16>, %rows: tensor<16xi32>) -> tensor<16x
 }
 // CHECK:      @looked_up: 2 kernels
 // CHECK:        kernels 0 and 1 stay two:
-// CHECK-NEXT:     'kn.gather' %g shares no kernel with what stands beside it
+// CHECK-NEXT:     'kn.gather' %g cannot share a kernel with the operators beside it
 
 func.func @bounded_maximum(%q: tensor<8x512x64xf16>, %k: tensor<8x64x512xf16>, %v: tensor<8x512x64xf16>, %sink: tensor<8x1x1xf16>) -> tensor<8x512x64xf16> {
   %s = kn.matmul %q, %k : (tensor<8x512x64xf16>, tensor<8x64x512xf16>) -> tensor<8x512x512xf16>
@@ -58,4 +58,4 @@ func.func @bounded_maximum(%q: tensor<8x512x64xf16>, %k: tensor<8x64x512xf16>, %
 }
 // CHECK:      @bounded_maximum: 2 kernels
 // CHECK:        kernels 0 and 1 stay two:
-// CHECK:          'exp' is not linear in a value that is known only after the loop; 'min' has no rule for a largest element
+// CHECK:          'exp' takes a value that exists only after the loop, and is not linear in it; 'min' has no rule for a largest element

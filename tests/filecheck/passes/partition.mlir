@@ -31,9 +31,9 @@ func.func @mlp(%x: tensor<8x64xf16>,
 // EXPLAIN: @mlp on 4 devices: each sends 1,536 B in 1 collective (no way sends fewer); 24,576 B with all arguments gathered first
 // EXPLAIN-NEXT: 'kn.matmul' %h: dimension 1 of its result shared along axis 0
 // EXPLAIN-NEXT: 'kn.silu' %s: dimension 1 of its result shared along axis 0
-// EXPLAIN-NEXT: 'kn.matmul' %p: dimension 1 of operand 0 shared along axis 0, which leaves parts of a sum
+// EXPLAIN-NEXT: 'kn.matmul' %p: dimension 1 of operand 0 shared along axis 0, which leaves a partial sum
 // EXPLAIN-NEXT: kn.all_reduce of %p, 8x64 of f16, along axis 0: 1,536 B sent by each device
-// EXPLAIN-NEXT: behind 'kn.matmul' %p it is in parts of a sum along axis 0; 'kn.add' %y takes one that is whole on each device
+// EXPLAIN-NEXT: after 'kn.matmul' %p it is a partial sum along axis 0; 'kn.add' %y needs one that is whole on each device
 // EXPLAIN-NEXT: 'kn.add' %y: the same on all devices along axis 0
 
 // -----

@@ -2,7 +2,7 @@
 // RUN: mg-opt --plan --retile --split-input-file %s 2>%t.notes | filecheck %s
 // RUN: filecheck %s --check-prefix NOTE < %t.notes
 
-// NOTE: --plan: note: 'kn.customized' %m stays as it is: 'tb.reduction_max' %max is a running maximum that must stay in its kernel as it is
+// NOTE: --plan: note: 'kn.customized' %m stays as it is: 'tb.reduction_max' %max is a running maximum, so that its kernel cannot be cut otherwise
 // NOTE-NOT: note
 
 // CHECK-LABEL: func.func @maximum_and_product

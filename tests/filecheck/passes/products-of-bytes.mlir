@@ -17,7 +17,7 @@ func.func @stored(%x: tensor<1024x512xf8E4M3FN>, %w: tensor<1024x512xf8E4M3FN>) 
   func.return %o : tensor<1024x1024xbf16>
 }
 
-// REMARK: kernel @across_custom0: the product %o, 128x128 of depth 128, is computed by mma.sync and not by WGMMA, since %w may be S<3,4,3> o (128,128):(128,1): its elements are neighbours along m or n, and warp groups take those of 8 bits only as neighbours along k; store the tensor so that what is summed over is contiguous [wgmma]
+// REMARK: kernel @across_custom0: the product %o, 128x128 of depth 128, is computed by mma.sync and not by WGMMA, since %w may be S<3,4,3> o (128,128):(128,1): its elements are neighbours along m or n, and warp groups take those of 8 bits only as neighbours along k; store the tensor so that the summed dimension is contiguous [wgmma]
 func.func @across(%x: tensor<1024x512xf8E4M3FN>, %w: tensor<512x1024xf8E4M3FN>) -> tensor<1024x1024xbf16> {
   %o = kn.matmul %x, %w : (tensor<1024x512xf8E4M3FN>, tensor<512x1024xf8E4M3FN>) -> tensor<1024x1024xbf16>
   func.return %o : tensor<1024x1024xbf16>

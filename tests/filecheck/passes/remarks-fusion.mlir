@@ -7,7 +7,7 @@
 // CHECK-NOT: a step of
 
 // CHECK: remark: kernel @pair_custom0: %first passes through device memory to @pair_custom1, since each block of @pair_custom1 reads only what the same block wrote; write both as one kn.customized [fusion]
-// CHECK-NEXT: remark: kernel @pair_custom1: %second passes through device memory to 'kn.square' %o, since 'kn.square' %o is a kernel of its own, element by element; compute it in the block, as tb.square, before tb.output [fusion]
+// CHECK-NEXT: remark: kernel @pair_custom1: %second passes through device memory to 'kn.square' %o, since 'kn.square' %o is a separate element-wise kernel; compute it in the block, as tb.square, before tb.output [fusion]
 func.func @pair(%x: tensor<2112x512xf16>) -> tensor<2112x512xf16> {
   %first = kn.customized %x grid [132, 1, 1] block [128, 1, 1] forloop 1 {
   ^bb0(%d: tensor<2112x512xf16>):

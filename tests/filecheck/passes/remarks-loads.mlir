@@ -4,7 +4,7 @@
 // RUN: mg-opt --plan=tiles=written --transpile=arch=sm_80 --remarks="arch=sm_80" -o %t %s 2>&1 | filecheck %s --check-prefix OLDER --allow-empty
 
 // What was asked for is said where nothing else is why; what a target does not have is not missed.
-// ASKED: remark: kernel @best_custom0: %x, %w are loaded by cp.async and not by TMA, since copies by all threads were asked for, or shared memory has no room for a ring; write loads = tma in its plan [tma]
+// ASKED: remark: kernel @best_custom0: %x, %w are loaded by cp.async and not by TMA, since loads = cp_async was planned, or shared memory has no room for a ring; write loads = tma in its plan [tma]
 // OLDER-NOT: [tma]
 // OLDER-NOT: [wgmma]
 
@@ -35,7 +35,7 @@ func.func @uneven(%x: tensor<2100x512xf16>) -> tensor<2100x512xf16> {
 }
 
 // CHECK: remark: kernel @aligned_custom0: %x, and with it %w, is loaded by cp.async and not by TMA, since it is aligned to 8 bytes, and bulk copies need 16; let it start at a multiple of 16 bytes, without mugraph.alignment [tma]
-// CHECK-NEXT: remark: kernel @aligned_custom0: the product %product, 64x128 of depth 64, is computed by mma.sync and not by WGMMA, since %sx does not come by TMA; see the remark on its load [wgmma]
+// CHECK-NEXT: remark: kernel @aligned_custom0: the product %product, 64x128 of depth 64, is computed by mma.sync and not by WGMMA, since %sx is not loaded by TMA; see the remark on its load [wgmma]
 // CHECK-NEXT: remark: kernel @aligned_custom0: 'sched.copy' reads %x 8 bytes at a time and not 16, since it is aligned to 8 bytes; let it start at a multiple of 16 bytes [vectors]
 func.func @aligned(%x: tensor<2112x512xf16> {mugraph.alignment = 8 : i64}, %w: tensor<512x1024xf16>) -> tensor<2112x1024xf16> {
   %o = kn.customized %x, %w grid [8, 33, 1] block [128, 1, 1] forloop 8 {
@@ -79,7 +79,7 @@ func.func @warps(%x: tensor<2112x512xf16>, %w: tensor<512x1024xf16>) -> tensor<2
 }
 
 // CHECK: remark: kernel @once_custom0: %x, %w are loaded by cp.async and not by TMA, since its loop has one iteration; cut what it loads by a for-loop (plan <forloop = ...>) [tma]
-// CHECK-NEXT: remark: kernel @once_custom0: the product %product, 64x128 of depth 64, is computed by mma.sync and not by WGMMA, since %sx does not come by TMA; see the remark on its load [wgmma]
+// CHECK-NEXT: remark: kernel @once_custom0: the product %product, 64x128 of depth 64, is computed by mma.sync and not by WGMMA, since %sx is not loaded by TMA; see the remark on its load [wgmma]
 func.func @once(%x: tensor<2112x64xf16>, %w: tensor<64x1024xf16>) -> tensor<2112x1024xf16> {
   %o = kn.customized %x, %w grid [8, 33, 1] block [128, 1, 1] forloop 1 {
   ^bb0(%dx: tensor<2112x64xf16>, %dw: tensor<64x1024xf16>):

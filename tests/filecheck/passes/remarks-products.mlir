@@ -44,7 +44,7 @@ func.func @threads(%x: tensor<2112x512xf16>, %w: tensor<512x1024xf16>) -> tensor
   func.return %o : tensor<2112x1024xf16>
 }
 
-// CHECK: remark: kernel @columns_custom0: the product %product, 16x32 of depth 64, is computed by mma.sync and not by WGMMA, since its 16 rows fill no instruction of 64, and its operands cannot change places: 32 columns are no multiple of 64; cut tiles of a multiple of 64 columns [wgmma]
+// CHECK: remark: kernel @columns_custom0: the product %product, 16x32 of depth 64, is computed by mma.sync and not by WGMMA, since its 16 rows are no multiple of 64, and its operands cannot be swapped: 32 columns are no multiple of 64; cut tiles of a multiple of 64 columns [wgmma]
 func.func @columns(%x: tensor<16x512xf16>, %w: tensor<512x4224xf16>) -> tensor<16x4224xf16> {
   %o = kn.customized %x, %w grid [132, 1, 1] block [128, 1, 1] forloop 8 {
   ^bb0(%dx: tensor<16x512xf16>, %dw: tensor<512x4224xf16>):
@@ -57,7 +57,7 @@ func.func @columns(%x: tensor<16x512xf16>, %w: tensor<512x4224xf16>) -> tensor<1
   func.return %o : tensor<16x4224xf16>
 }
 
-// CHECK: kernel @used_custom0: the product %product, 16x64 of depth 64, is computed by mma.sync and not by WGMMA, since its 16 rows fill no instruction of 64, and operands change places only where each iteration's product is just added up; cut tiles of a multiple of 64 rows [wgmma]
+// CHECK: kernel @used_custom0: the product %product, 16x64 of depth 64, is computed by mma.sync and not by WGMMA, since its 16 rows are no multiple of 64, and operands can be swapped only if the loop just adds up the product of each iteration; cut tiles of a multiple of 64 rows [wgmma]
 func.func @used(%x: tensor<16x512xf16>, %w: tensor<512x8448xf16>) -> tensor<16x8448xf16> {
   %o = kn.customized %x, %w grid [132, 1, 1] block [128, 1, 1] forloop 8 {
   ^bb0(%dx: tensor<16x512xf16>, %dw: tensor<512x8448xf16>):
@@ -71,7 +71,7 @@ func.func @used(%x: tensor<16x512xf16>, %w: tensor<512x8448xf16>) -> tensor<16x8
   func.return %o : tensor<16x8448xf16>
 }
 
-// CHECK: kernel @computed_custom0: the product %product, 64x64 of depth 64, is computed by mma.sync and not by WGMMA, since 'sched.map' writes %e, and not TMA [wgmma]
+// CHECK: kernel @computed_custom0: the product %product, 64x64 of depth 64, is computed by mma.sync and not by WGMMA, since 'sched.map' writes %e, which TMA must load [wgmma]
 // CHECK-NEXT: kernel @computed_custom0: %e passes through shared memory in each of 8 iterations, since warp {{[0-9]}} reads in 'sched.mma' what warp {{[0-9]}} wrote in 'sched.map' [registers]
 func.func @computed(%x: tensor<64x512xf16>, %w: tensor<512x8448xf16>) -> tensor<64x8448xf16> {
   %o = kn.customized %x, %w grid [132, 1, 1] block [128, 1, 1] forloop 8 {

@@ -12,7 +12,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import sched
-from mugraph.dialects.interfaces import HasBufferEffects
+from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, value_label
 from mugraph.passes.memory.findings import Finding, HazardKind
@@ -421,13 +421,10 @@ def _uses_memory(op: Operation) -> bool:
 
 
 def _fragments(op: Operation) -> tuple[tuple[SSAValue, ...], tuple[SSAValue, ...]]:
-    if not isinstance(op, HasBufferEffects):
-        return (), ()
-
     def chosen(values: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
         return tuple(sched.registers_of(value) for value in values if sched.is_tile(value))
 
-    return chosen(op.buffers_read()), chosen(op.buffers_written())
+    return chosen(read_by(op)), chosen(written_by(op))
 
 
 def _touch(

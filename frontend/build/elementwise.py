@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mugraph.build.errors import (
     BuildError,
     build_errors,
+    require_constant,
     require_element_type,
     require_integers,
 )
@@ -145,7 +146,7 @@ class GraphOperators(ABC, Generic[T]):
                 require_element_type(function, dtype)
             shape = broadcast_shape([shape_of(value.type) for value in values])
             type_ = self._type_of(shape, dtype or tensors[0].dtype)
-            more = [constants] if constants else []
+            more = [[require_constant(function, each) for each in constants]] if constants else []
             op = self.OPERATORS[function](*values, type_, *more)
         return self._add(op, name)
 

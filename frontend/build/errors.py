@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from operator import index
 from typing import SupportsIndex
 
@@ -25,6 +27,25 @@ def require_integers(what: str, numbers: Sequence[SupportsIndex]) -> tuple[int, 
         return tuple(index(number) for number in numbers)
     except TypeError:
         raise BuildError(f"{what}: {numbers!r}; expected integers") from None
+
+
+LARGEST_CONSTANT = (2 - 2**-23) * 2.0**127
+"""The largest number of fp32."""
+
+
+def require_constant(what: str, number: object) -> float:
+    """A number as an fp32 constant may be; raises :class:`BuildError` for anything else."""
+    if not isinstance(number, Real):
+        raise BuildError(f"{what}: {number!r} is no number")
+    try:
+        constant = float(number)
+    except OverflowError:
+        constant = math.nextafter(math.inf, 0)
+    if LARGEST_CONSTANT < abs(constant) < math.inf:
+        raise BuildError(
+            f"{what}: a constant is larger than fp32's largest number, {LARGEST_CONSTANT:.3g}"
+        )
+    return constant
 
 
 def require_element_type(what: str, dtype: Attribute) -> None:

@@ -10,7 +10,13 @@ from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute
 
 from mugraph.build.elementwise import described, of_tensors
-from mugraph.build.errors import BuildError, build_errors, require_element_type, require_integers
+from mugraph.build.errors import (
+    BuildError,
+    build_errors,
+    require_constant,
+    require_element_type,
+    require_integers,
+)
 from mugraph.build.moves import MovingOperators
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
@@ -270,6 +276,7 @@ class ProgramOperators(MovingOperators):
             if dtype is not None:
                 require_element_type(operator.name, dtype)
             type_ = self._type_of(x.shape, dtype or x.dtype)
+            epsilon = require_constant(operator.name, epsilon)
             op = operator(value, normalized_shape, type_, values, epsilon)
         return self._add(op, name)
 
@@ -390,8 +397,9 @@ class ProgramOperators(MovingOperators):
         with build_errors():
             if dtype is not None:
                 require_element_type("mask", dtype)
+            constant = require_constant("mask", value)
             op = kn.MaskOp(
-                *(operand, forms, value, self._type_of(x.shape, dtype or x.dtype)),
+                *(operand, forms, constant, self._type_of(x.shape, dtype or x.dtype)),
                 [self._value(each[0]) for each in lengths],
                 [each[1] for each in lengths],
                 [each[2] if len(each) > 2 else -1 for each in lengths],

@@ -140,7 +140,7 @@ class Handle:
         """One of two operators of the graph, as the second operand is a number or a tensor."""
         if isinstance(other, Handle):
             return getattr(self.graph, of_tensors)(self, other)
-        if hasattr(other, "shape"):
+        if hasattr(other, "shape") and not isinstance(other, Real):
             raise BuildError(
                 f"{of_tensors}: the second operand is a {type(other).__name__}, which is no tensor "
                 "of the graph; make an input of its shape with new_input, and pass it to the call"
@@ -149,7 +149,7 @@ class Handle:
             return NotImplemented
         if is_integer(self.dtype):
             return getattr(self.graph, of_tensors)(self, other)
-        return getattr(self.graph, of_number)(self, float(other))
+        return getattr(self.graph, of_number)(self, other)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({dims(self.shape)}x{self.dtype})"

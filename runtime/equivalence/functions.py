@@ -190,6 +190,37 @@ def where(condition: NormalForm, x: NormalForm, y: NormalForm) -> NormalForm:
     return nf.add(y, nf.multiply(holds, _subtract(x, y)))
 
 
+def masked_exponent(term: Term, power: Fraction) -> tuple[NormalForm, NormalForm] | None:
+    """When a summand of an exponent is more than minus infinity, and what it is then.
+
+    The exponent is multiplied by ``power``.  ``None`` of a summand that no mask made so.
+    """
+    match term:
+        case Term(coefficient, (), ((Application(name, (holds, kept, infinity)), one),)) if (
+            name == _WHERE and one == 1 and infinity == number(-math.inf)
+        ):
+            times = coefficient * power
+            return (holds, nf.scale(kept, times)) if times > 0 else None
+        case _:
+            return None
+
+
+def positive_logarithm(x: NormalForm) -> NormalForm | None:
+    """The logarithm of a product of exponentials and of powers of positive sums.
+
+    ``None`` of anything else, and where a mask makes exponents minus infinity: it may be 0.
+    """
+    match x.terms:
+        case (Term(coefficient, (), factors),) if coefficient == 1 and all(
+            isinstance(factor, Exponential)
+            or (isinstance(factor, Power) and is_positive(factor.base))
+            for factor, _ in factors
+        ):
+            return None if applies(_WHERE, x) else _log(x)
+        case _:
+            return None
+
+
 def _identity(x: NormalForm) -> NormalForm:
     return x
 
@@ -255,9 +286,14 @@ def fallen(rescale: NormalForm) -> NormalForm | None:
             return None
 
 
+def is_settled(form: NormalForm) -> bool:
+    """Whether a form does not depend on what was the largest on the way."""
+    return not any(applies(name, form) for name in (_LARGEST_SO_FAR, _FALL))
+
+
 def require_settled(form: NormalForm) -> NormalForm:
     """The form; raises ``NoProofError`` where it depends on what was the largest on the way."""
-    if any(applies(name, form) for name in (_LARGEST_SO_FAR, _FALL)):
+    if not is_settled(form):
         raise NoProofError("a running maximum does not cancel")
     return form
 

@@ -10,12 +10,13 @@ from mugraph.dialects.tensor_types import shape_of
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.budget import Budget
 from mugraph.runtime.equivalence.derivation import Derivation, derivation
+from mugraph.runtime.equivalence.digits import digit_by_digit
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.pieces import in_pieces, piece_extents
 from mugraph.runtime.equivalence.ranges import ranges_of
 from mugraph.runtime.equivalence.symbolic_program import results_of
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
-from mugraph.runtime.equivalence.terms import NormalForm
+from mugraph.runtime.equivalence.terms import POSITIVE, NormalForm, applies
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,18 @@ def _same_in_all_cases(symbolic: Symbolic, one: NormalForm, other: NormalForm) -
     by = sorted(choosing - anywhere)
     cases = zip(nf.cases_of(one, by), nf.cases_of(other, by), strict=True)
     pairs = [case for forms in cases for _, case in ranges_of(*forms)]
-    return all(left == right or _same_in_pieces(left, right) for left, right in pairs)
+    return all(
+        left == right or _same_in_digits(left, right) or _same_in_pieces(left, right)
+        for left, right in pairs
+    )
+
+
+def _same_in_digits(one: NormalForm, other: NormalForm) -> bool:
+    """Whether forms are equal when places are compared digit by digit."""
+    if not applies(POSITIVE, one) or not applies(POSITIVE, other):
+        return False
+    radices = [0, *piece_extents(one, other)]
+    return any(digit_by_digit(one, each) == digit_by_digit(other, each) for each in radices)
 
 
 def _same_in_pieces(one: NormalForm, other: NormalForm) -> bool:

@@ -30,6 +30,7 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.mugraph.expand_custom import operators_of
 from mugraph.passes.texpr.te_inline import inline_calls
 from mugraph.runtime.equivalence import normal_form as nf
+from mugraph.runtime.equivalence.closed_forms import execute_in_closed_form
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.functions import (
     apply_function,
@@ -88,7 +89,8 @@ class ThreadblockExecution:
     def run(self) -> list[SymbolicTensor]:
         """The results, in order."""
         if carries_state(self.graph):
-            execute_by_iterations(self)
+            if not execute_in_closed_form(self):
+                execute_by_iterations(self)
             return self.outputs
         for op in self.graph.body.block.ops:
             self.execute(op)

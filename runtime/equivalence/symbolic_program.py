@@ -23,6 +23,7 @@ from mugraph.runtime.equivalence.functions import (
     candidates,
     largest,
 )
+from mugraph.runtime.equivalence.scans import scanned
 from mugraph.runtime.equivalence.symbolic import (
     ThreadblockExecution,
     require_one_length,
@@ -102,7 +103,9 @@ def _results(
             case kn.ScanOp():
                 shape = shape_of(op.result.type)
                 results = [
-                    symbolic.scanned(shape, op.reduced_dim, *operands, is_exclusive=op.is_exclusive)
+                    scanned(
+                        symbolic, shape, op.reduced_dim, *operands, is_exclusive=op.is_exclusive
+                    )
                 ]
             case kn.ReductionOp():
                 shape, is_sum = shape_of(op.result.type), op.combination is Combiner.SUM

@@ -30,7 +30,7 @@ from mugraph.runtime.equivalence.functions import (
 from mugraph.runtime.equivalence.indices import OF_ARGUMENTS, ZERO, Affine, Scope, Variable, affine
 from mugraph.runtime.equivalence.pieces import joined
 from mugraph.runtime.equivalence.ranges import in_each_range
-from mugraph.runtime.equivalence.terms import DECAYS, PLACE, NormalForm, free_variables
+from mugraph.runtime.equivalence.terms import PLACE, NormalForm, free_variables
 
 _POLYNOMIALS = {"identity", "add", "sub", "mul", "square", "mul_scalar", "add_scalar"}
 """Functions of which sums of choices are sums of choices again."""
@@ -158,7 +158,7 @@ class Symbolic:
     ) -> SymbolicTensor:
         """A scalar function of each element, with extents of 1 broadcast."""
         places = self.places_of(shape, operands)
-        forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
+        forms = self.read(*((operand, broadcast(operand, places)) for operand in operands))
         by = frozenset[Variable]().union(*(form.choosing for form in forms))
         cases = math.prod(variable.extent for variable in by)
         if function.name in _POLYNOMIALS:
@@ -174,7 +174,7 @@ class Symbolic:
     ) -> SymbolicTensor:
         """Any function of each element, with extents of 1 broadcast."""
         places = self.places_of(shape, operands)
-        forms = self.read(*((operand, _broadcast(operand, places)) for operand in operands))
+        forms = self.read(*((operand, broadcast(operand, places)) for operand in operands))
         return self.tensor(places, in_each_range(function, *forms))
 
     def rounded(
@@ -208,41 +208,6 @@ class Symbolic:
         (form,) = self.read((operand, read))
         return self.tensor(places, self.sum(form, [inner]))
 
-    def scanned(
-        self,
-        shape: Sequence[int],
-        dim: int,
-        operand: SymbolicTensor,
-        decay: SymbolicTensor | None = None,
-        *,
-        is_exclusive: bool = False,
-    ) -> SymbolicTensor:
-        """Sums over the places along a dimension that are at most an element's own.
-
-        Those that are less, where it is exclusive.  With a decay, times a function of both places
-        and of the decays along the dimension.
-        """
-        places = self.places(shape)
-        earlier = list(places)
-        earlier[dim] = self.scope.index(shape[dim])
-        summed = [earlier[dim]]
-        last = places[dim] + Affine((), -1 if is_exclusive else 0)
-        if decay is None:
-            (summand,) = self.read((operand, earlier))
-        else:
-            anywhere = list(places)
-            anywhere[dim] = self._any_place(self._first_bound(decay), shape[dim])
-            summand, factors = self.read((operand, earlier), (decay, _broadcast(decay, anywhere)))
-            first, end, any_place = (
-                nf.element(PLACE, [place]) for place in (earlier[dim], last, anywhere[dim])
-            )
-            product = nf.application(DECAYS, [first, end, factors, any_place])
-            summand = nf.multiply(product, summand)
-        is_earlier = last + earlier[dim].scaled(-1)
-        if is_earlier.limits()[0] < 0:
-            summand = nf.multiply(_at_least_0(is_earlier), summand)
-        return self.tensor(places, self.sum(summand, summed))
-
     def masked(
         self,
         shape: Sequence[int],
@@ -267,7 +232,7 @@ class Symbolic:
             for place, coefficient in zip(coordinates, form.coefficients, strict=True):
                 index += place.scaled(coefficient)
             if index.limits()[0] < 0:
-                holds = nf.multiply(holds, _at_least_0(index))
+                holds = nf.multiply(holds, at_least_0(index))
         masked = partial(where, holds, y=number(constant))
         return self.tensor(places, in_each_range(masked, kept))
 
@@ -404,20 +369,20 @@ class Symbolic:
 
     def _anywhere(self, value: SSAValue, operand: SymbolicTensor) -> NormalForm:
         """A whole tensor: its element at a place of which nobody else has the variables."""
-        first = self._first_bound(operand)
+        first = self.first_bound(operand)
         extents = shape_of(value.type)
-        anywhere = [self._any_place(first - dim, extent) for dim, extent in enumerate(extents)]
+        anywhere = [self.any_place(first - dim, extent) for dim, extent in enumerate(extents)]
         return self.at(operand, anywhere)
 
     @staticmethod
-    def _first_bound(operand: SymbolicTensor) -> int:
+    def first_bound(operand: SymbolicTensor) -> int:
         """The number of a variable below all that stand for any place in an operand's elements.
 
         So a place in the whole operand is none of those that its elements are functions of.
         """
         return min([0, *(each.number for each in free_variables(operand.body))]) - 1
 
-    def _any_place(self, number: int, extent: int) -> Affine:
+    def any_place(self, number: int, extent: int) -> Affine:
         """Any place along a dimension of a whole tensor."""
         if extent == 1:
             return ZERO
@@ -437,7 +402,7 @@ class Symbolic:
         places = self.places(shape)
         rank = len(shape) - row_rank
         (number,) = self.read((numbers, places[:rank]))
-        any_row = self._any_place(self._first_bound(table), shape_of(value.type)[0])
+        any_row = self.any_place(self.first_bound(table), shape_of(value.type)[0])
         element = self.at(table, [any_row, *places[rank:]])
         return self.tensor(places, nf.application("row", [number, element]))
 
@@ -452,13 +417,13 @@ class Symbolic:
         return self.merged(self.digits_of(operand), self.settled(body))
 
 
-def _at_least_0(index: Affine) -> NormalForm:
+def at_least_0(index: Affine) -> NormalForm:
     """1 where a place is at least 0, else 0; of both signs one is said by the other.
 
     Which one is, the first element of a tensor decides, however its dimensions are cut.
     """
     if index.constant < 0:
-        return opposite(_at_least_0(index.scaled(-1) + Affine((), -1)))
+        return opposite(at_least_0(index.scaled(-1) + Affine((), -1)))
     return positive(nf.element(PLACE, [index + Affine((), 1)]))
 
 
@@ -477,5 +442,6 @@ def _in_each_case(
     return body
 
 
-def _broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:
+def broadcast(operand: SymbolicTensor, places: Sequence[Affine]) -> list[Affine]:
+    """The place in an operand that goes with one in a tensor of larger extents."""
     return [place if digits else ZERO for place, digits in zip(places, operand.digits, strict=True)]

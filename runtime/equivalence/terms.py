@@ -238,13 +238,18 @@ def without_known_signs(factors: Factors) -> Factors | None:
 
 def _known_sign(factor: Factor) -> bool | None:
     """Whether a place is above 0, of the factor that says so; ``None`` where it varies."""
-    if not isinstance(factor, Application) or factor.function != POSITIVE:
-        return None
-    place = place_of(factor.arguments[0])
+    place = positive_place(factor)
     if place is None:
         return None
     low, high = place.limits()
     return True if low > 0 else False if high <= 0 else None
+
+
+def positive_place(factor: Factor) -> Affine | None:
+    """The place of which a factor says whether it is above 0; ``None`` of another factor."""
+    if not isinstance(factor, Application) or factor.function != POSITIVE:
+        return None
+    return place_of(factor.arguments[0])
 
 
 def place_of(form: NormalForm) -> Affine | None:

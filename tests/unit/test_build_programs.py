@@ -448,6 +448,12 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "no places": (lambda g, x, w: mi.top_k(x, 0), "top_k: k is 0; expected a number of at least 1"),
     "no product": (lambda g, x, w: x @ x, "matmul: operand 0 .* has 6 columns but operand 1"),
     "part": (lambda g, x, w: x[:, 4:2], "the slice of dimension 1, from 4 to 2, has no elements"),
+    "epsilon": (lambda g, x, w: mi.rms_norm(x, eps="a"), "kn.rms_norm: 'a' is no number"),
+    "masked": (lambda g, x, w: mi.causal_mask(x, value="a"), "mask: 'a' is no number"),
+    "a large constant": (
+        lambda g, x, w: x * 10**400,
+        r"mul_scalar: a constant is larger than fp32's largest number, 3\.4e\+38",
+    ),
     "steps": (
         lambda g, x, w: x[::2],
         "expected slices without steps, such as .*, for up to 2 dimensions",

@@ -96,15 +96,22 @@ def check_apart(interface: CInterface, inputs: Sequence[int], outputs: Sequence[
                 )
 
 
+def check_count(name: str, what: str, expected: int, got: int) -> None:
+    """Raises ``ArgumentError`` where a call gives more or fewer of what is taken than ``expected``.
+
+    ``what`` is one of them, such as an input.
+    """
+    if got != expected:
+        many = what if expected == 1 else f"{what}s"
+        raise ArgumentError(f"{name} takes {expected} {many}, got {got}")
+
+
 def sizes_of_arrays(interface: CInterface, inputs: Sequence[Any]) -> dict[str, int]:
     """The values of named extents, from the inputs of a call.
 
     Raises ``ArgumentError`` where inputs disagree, or for a value that cannot be.
     """
-    if len(inputs) != len(interface.inputs):
-        raise ArgumentError(
-            f"{interface.name} takes {len(interface.inputs)} inputs, got {len(inputs)}"
-        )
+    check_count(interface.name, "input", len(interface.inputs), len(inputs))
     try:
         return interface.sizes_of([tuple(getattr(array, "shape", ())) for array in inputs])
     except ExtentError as error:

@@ -12,6 +12,7 @@ from mugraph.jit.arguments import (
     CPU,
     ArgumentError,
     check_apart,
+    check_count,
     check_view,
     is_torch_tensor,
     numpy_of,
@@ -44,10 +45,7 @@ class CpuKernel(Kernel):
     def __call__(self, *inputs: Any, out: Any = None) -> Any:
         """Runs it; see :meth:`Kernel.__call__`.  Arrays must be in host memory."""
         interface = self.interface
-        if len(inputs) != len(interface.inputs):
-            raise ArgumentError(
-                f"{self.name} takes {len(interface.inputs)} inputs, got {len(inputs)}"
-            )
+        check_count(self.name, "input", len(interface.inputs), len(inputs))
         if interface.extents:
             interface = interface.at(sizes_of_arrays(interface, inputs))
         tensors = interface.inputs

@@ -17,6 +17,7 @@ from mugraph.jit.arguments import (
     ArgumentError,
     ArrayView,
     check_apart,
+    check_count,
     check_view,
     place_of,
     sizes_of_arrays,
@@ -108,7 +109,7 @@ class CudaKernel(Kernel):
     def _call_with_views(self, inputs: Sequence[Any], out: Any) -> Any:
         """A call with arrays of any library."""
         interface = self.interface
-        _expect_count(self.name, "inputs", len(interface.inputs), len(inputs))
+        check_count(self.name, "input", len(interface.inputs), len(inputs))
         cupy = sys.modules.get("cupy")
         stream = 0 if cupy is None else int(cupy.cuda.get_current_stream().ptr)
         views: list[ArrayView] = []
@@ -125,7 +126,7 @@ class CudaKernel(Kernel):
             outputs = [_allocate(tensor) for tensor in interface.outputs]
         else:
             outputs = list(as_sequence(out, self._output_count))
-            _expect_count(self.name, "outputs in out", self._output_count, len(outputs))
+            check_count(self.name, "output", self._output_count, len(outputs))
         add_views("output", interface.outputs, outputs)
         places = [view.pointer for view in views]
         count = len(interface.inputs)
@@ -166,7 +167,7 @@ class _TorchCall:
             if not isinstance(array, is_tensor):
                 return NotImplemented
         if len(inputs) != len(self._inputs):
-            _expect_count(self._kernel.name, "inputs", len(self._inputs), len(inputs))
+            check_count(self._kernel.name, "input", len(self._inputs), len(inputs))
         device = inputs[0].get_device() if inputs else self._device()
         pointers = self._pointers("input", inputs, self._inputs, device)
         if device != self._device():
@@ -212,7 +213,7 @@ class _TorchCall:
             ]
             pointers += [array.data_ptr() for array in outputs]
         else:
-            _expect_count(self._kernel.name, "outputs in out", len(self._outputs), len(outputs))
+            check_count(self._kernel.name, "output", len(self._outputs), len(outputs))
             written = self._pointers("output", outputs, self._outputs, device)
             check_apart(self._kernel.interface, pointers, written)
             pointers += written
@@ -225,11 +226,6 @@ class _TorchCall:
 
 
 _BYTES = CTensor("workspace", (1,), (1,), "i8", 1, 1)
-
-
-def _expect_count(name: str, what: str, expected: int, given: int) -> None:
-    if given != expected:
-        raise ArgumentError(f"{name} takes {expected} {what}, got {given}")
 
 
 def _expect_gpu(role: str, index: int, tensor: CTensor, device: int, first: int) -> None:

@@ -24,7 +24,13 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     value_label,
 )
-from mugraph.jit.arguments import ArgumentError, check_view, is_torch_tensor, view_of
+from mugraph.jit.arguments import (
+    ArgumentError,
+    check_count,
+    check_view,
+    is_torch_tensor,
+    view_of,
+)
 from mugraph.jit.exchange import exchange, laid_out
 from mugraph.jit.groups import expect_alike, group_of, place_of
 from mugraph.jit.kernel import Kernel, as_sequence
@@ -136,7 +142,7 @@ class MeshKernel:
 
     def parts(self, *wholes: Any) -> list[Any]:
         """This device's parts of whole tensors, one an argument."""
-        self._expect_count(wholes)
+        check_count(self.name, "argument", len(self.arguments), len(wholes))
         types = self._program.argument_types
         for index, whole in enumerate(wholes):
             if tuple(whole.shape) != shape_of(types[index]):
@@ -164,7 +170,7 @@ class MeshKernel:
         ``interface.in_place`` may be the argument that it names.  Raises ``ArgumentError`` naming
         the argument or the output that does not fit.
         """
-        self._expect_count(inputs)
+        check_count(self.name, "argument", len(self.arguments), len(inputs))
         if not self._are_alike:
             together = [_said(step) for step in self._steps if _axes_of(step)]
             expect_alike(self._device_mesh, self.name, together)
@@ -299,12 +305,6 @@ class MeshKernel:
     def _own(self, held: Any) -> Any:
         """A result that the next call leaves alone."""
         return held.clone() if self._memory.holds(held) else held
-
-    def _expect_count(self, inputs: Sequence[Any]) -> None:
-        if len(inputs) != len(self.arguments):
-            raise ArgumentError(
-                f"{self.name} takes {len(self.arguments)} arguments, got {len(inputs)}"
-            )
 
     def _places(self, out: Sequence[Any]) -> list[Any]:
         """Where this device writes its parts of the results."""

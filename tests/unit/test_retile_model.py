@@ -20,7 +20,7 @@ from mugraph.passes.mugraph.plan.bounds import Numbers, TiledKernels
 from mugraph.passes.mugraph.plan.choose import space_of
 from mugraph.passes.mugraph.plan.combination import combination_time
 from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
-from mugraph.passes.mugraph.plan.tiles import choose_least_time
+from mugraph.passes.mugraph.plan.tiles import TakesLongerError, choose_least_time
 from mugraph.passes.mugraph.retile import RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
@@ -176,6 +176,16 @@ def test_what_is_left_out_by_its_bound_is_not_chosen(
 
     monkeypatch.setattr(TiledKernels, "least_times", no_bound)
     assert choose_least_time(space, TARGET, Plan()) == chosen is not None
+
+
+def test_a_partition_is_not_searched_where_bounds_show_that_it_takes_too_long() -> None:
+    graph = next(op for op in mugraph_of(WORKLOADS["lora"]).walk() if isinstance(op, CustomizedOp))
+    space = find_dimensions(graph)
+    chosen = choose_least_time(space, TARGET, Plan())
+    assert chosen is not None
+    assert choose_least_time(space, TARGET, Plan(), 1.01 * chosen.time) == chosen
+    with pytest.raises(TakesLongerError):
+        choose_least_time(space, TARGET, Plan(), 0.1 * chosen.time)
 
 
 def test_many_warps_wait_for_each_other() -> None:

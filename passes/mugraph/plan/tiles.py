@@ -165,18 +165,19 @@ def _candidates(
     *,
     split: bool,
     as_they_lie: bool = False,
+    most: float = math.inf,
 ) -> list[TileChoice]:
     """All allowed partitions but those that take too long for a limit.
 
     What the loads take shows of most of them that they do.  ``as_they_lie`` is that of
-    ``partitions``.
+    ``partitions``.  Raises :class:`TakesLongerError` where all take ``most`` or longer.
     """
     # Few sets of dimensions are looped, each in many partitions.
     check = cache(partial(LoopAnalysis, space))
     divides = cache(partial(adds_up, check))
     allowed = cache(partial(is_allowed, space, check=check))
-    most = MOST_OF_PRODUCTS if space.products else MOST_THREADS
-    usual = [threads for threads in (*BLOCKS, MOST_THREADS) if threads <= most]
+    largest = MOST_OF_PRODUCTS if space.products else MOST_THREADS
+    usual = [threads for threads in (*BLOCKS, MOST_THREADS) if threads <= largest]
     usual += blocks_of_rows(space)
     usual += [MOST_OF_CHAINS] if passes_products_on(space) else []
     blocks = dict.fromkeys((space.graph.block_dim, *((threads, 1, 1) for threads in usual)))
@@ -184,9 +185,10 @@ def _candidates(
     to_pad = dimensions_to_pad(space)
     choices: list[TileChoice] = []
     longest = math.inf
-    for least, division in _bounded(
-        space, target, fewest, divides, split=split, as_they_lie=as_they_lie
-    ):
+    bounded = _bounded(space, target, fewest, divides, split=split, as_they_lie=as_they_lie)
+    if bounded and bounded[0].least >= most:
+        raise TakesLongerError
+    for least, division in bounded:
         if least > longest:
             break
         partition = division.whole.partition
@@ -223,21 +225,32 @@ def may_have_three_groups(division: Division, shape: KernelShape, target: Target
     return division.split == 1 and shape.share == 1 and shape.is_chain_of_groups(target)
 
 
-def choose_least_time(space: TileSpace, target: Target, written: Plan) -> TileChoice | None:
+class TakesLongerError(Exception):
+    """No partition takes less time than was asked for."""
+
+
+def choose_least_time(
+    space: TileSpace, target: Target, written: Plan, most: float = math.inf
+) -> TileChoice | None:
     """The partition of least estimated time: the present one where no other is much better.
 
     Of those that leave room for what is written in the plan, where there are any.  ``None`` where
-    no partition fits a block.
+    no partition fits a block.  Raises :class:`TakesLongerError` where bounds show that the chosen
+    one would take ``most`` nanoseconds or longer.
     """
     old = partition_of(space)
     now = shape_under(space, old)
+    as_it_is = estimate(now, target)
+    if space.graph.held_lengths or (as_it_is is not None and as_it_is < most):
+        # Bounds are those of the largest length, and of the other partitions.
+        most = math.inf
 
     def fits(partition: Partition, shape: KernelShape) -> bool:
         return can_have(space, partition, shape, written, target)
 
-    present = estimate(now, target) if fits(old, now) else None
+    present = as_it_is if fits(old, now) else None
     split = written.split_k != 1
-    choices = _candidates(space, target, fits, nearly_the_least(), split=split)
+    choices = _candidates(space, target, fits, nearly_the_least(), split=split, most=most)
     if not choices and written != Plan():
         choices = _candidates(space, target, None, nearly_the_least(), split=split)
     if not choices:

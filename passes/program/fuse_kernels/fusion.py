@@ -387,7 +387,7 @@ class Fusion:
             time = (
                 time_of_sender(kernel, sent, self.target)
                 if sent
-                else time_of_kernel(kernel, self.target)
+                else time_of_kernel(kernel, self.target, best[0])
             )
             if time < best[0]:
                 best = time, kernel, looped

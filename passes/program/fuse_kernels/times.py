@@ -41,7 +41,7 @@ from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import ITERATION_CYCLES, WARP_CYCLES
 from mugraph.passes.mugraph.plan.choose import require_cuttable, space_of, tiles_of
 from mugraph.passes.mugraph.plan.shape import shape_under
-from mugraph.passes.mugraph.plan.tiles import choose_least_time
+from mugraph.passes.mugraph.plan.tiles import TakesLongerError, choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
@@ -227,12 +227,13 @@ def require_cuttable_alone(graph: CustomizedOp, plan: Plan) -> None:
         function.erase()
 
 
-def time_of_kernel(graph: CustomizedOp, target: Target) -> float:
+def time_of_kernel(graph: CustomizedOp, target: Target, most: float = math.inf) -> float:
     """Nanoseconds of a custom kernel with its best tiles, and of copies that make it faster.
 
-    Infinite where no tiles fit a block.
+    Infinite where no tiles fit a block.  Where it takes ``most`` or longer it may be ``most``,
+    which is found sooner.
     """
-    return best_padding(graph, target).time
+    return best_padding(graph, target, most=most).time
 
 
 def time_of_sender(graph: CustomizedOp, sent: float, target: Target) -> float:
@@ -272,20 +273,29 @@ def uneven_operands(graph: CustomizedOp) -> list[SSAValue]:
     return [v for v in dict.fromkeys(graph.inputs) if row_alignment(v) < VECTOR_BYTES]
 
 
-def best_padding(graph: CustomizedOp, target: Target, there: Collection[SSAValue] = ()) -> Padding:
+def best_padding(
+    graph: CustomizedOp,
+    target: Target,
+    there: Collection[SSAValue] = (),
+    most: float = math.inf,
+) -> Padding:
     """Which operands with uneven rows a kernel should have copies of; ``there`` are some already.
 
     Bulk copies bring no rows that start anywhere, and warp groups multiply what these bring.
+    ``most`` is that of :func:`time_of_kernel`.
     """
-    bare = _time_as_it_lies(graph, target)
+    uneven = uneven_operands(graph)
+    # What copies must save is a part of what it takes without them.
+    bare = _time_as_it_lies(graph, target, most=math.inf if uneven else most)
     worth = max(WORTH_COPIES * bare, bare - WORTH_COPIES_NS)
     best = Padding(bare, ())
-    for chosen in _sets_of(uneven_operands(graph)):
+    for chosen in _sets_of(uneven):
         copies = sum(copy_time(value, target) for value in chosen if value not in there)
-        if copies < min(worth, best.time):
-            time = copies + _time_with_copies(graph, chosen, target)
-            if time < min(worth, best.time):
-                best = Padding(time, chosen)
+        limit = min(worth, best.time) - copies
+        if limit > 0:
+            time = _time_with_copies(graph, chosen, target, limit)
+            if time < limit:
+                best = Padding(copies + time, chosen)
     return best
 
 
@@ -309,23 +319,27 @@ def use_copies(graph: CustomizedOp, copies: Mapping[SSAValue, CopyOp]) -> None:
             match_arguments(copies[operand].result)
 
 
-def _time_with_copies(graph: CustomizedOp, chosen: Sequence[SSAValue], target: Target) -> float:
+def _time_with_copies(
+    graph: CustomizedOp, chosen: Sequence[SSAValue], target: Target, most: float
+) -> float:
     copies = {value: CopyOp(value, without_layout(value.type)) for value in chosen}
     trial = graph.clone()
     use_copies(trial, copies)
     try:
-        return _time_as_it_lies(trial, target)
+        return _time_as_it_lies(trial, target, most=most)
     finally:
         trial.erase()
         for copy in copies.values():
             copy.erase()
 
 
-def _time_as_it_lies(graph: CustomizedOp, target: Target, plan: Plan | None = None) -> float:
+def _time_as_it_lies(
+    graph: CustomizedOp, target: Target, plan: Plan | None = None, most: float = math.inf
+) -> float:
     trial, plan = graph.clone(), plan or Plan()
     try:
         space = space_of(trial, plan)
-        choice = choose_least_time(space, target, plan)
+        choice = choose_least_time(space, target, plan, most)
         if choice is None:
             return math.inf
         # Where it cannot be cut so it stays as it is, and must fit a block then.
@@ -333,6 +347,8 @@ def _time_as_it_lies(graph: CustomizedOp, target: Target, plan: Plan | None = No
         if not fits or (choice.split > 1 and not space.products):
             require_cuttable_alone(graph, tiles_of(space, choice))
         return choice.time
+    except TakesLongerError:
+        return most
     except RetileError:
         space = find_dimensions(graph)
         time = estimate(shape_under(space, partition_of(space)), target)

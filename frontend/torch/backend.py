@@ -37,8 +37,10 @@ from mugraph.torch.islands import (
     copy_returned_constants,
     fold_constants,
     is_view,
+    keep_shared_memory,
     place_constants,
     programs_of,
+    returns_shared_memory,
     split_off_programs,
 )
 from mugraph.torch.merged_rows import merge_rows
@@ -94,7 +96,7 @@ def backend(
 
     compiler = common.aot_autograd(
         fw_compiler=compile_graph,
-        decompositions=decompositions(),
+        decompositions=decompositions(whole_views=returns_shared_memory(graph_module)),
         keep_inference_input_mutations=True,
     )
     return compiler(graph_module, example_inputs)
@@ -124,7 +126,13 @@ def _compile_graph(
         if reason is not None and not of_another and not is_view(node):
             report.stays(node, reason)
     setting = Setting(tf32, devices, report.explains)
-    parts = split_off_programs(graph_module, refusals, report.stays)
+    count = len(graph_module.graph.output_node().args[0]) - 2 * mutations.sources
+    shared = keep_shared_memory(graph_module, count)
+
+    def refusal(node: Any) -> str | None:
+        return "a caller sees whose memory it is" if node in shared else refusals(node)
+
+    parts = split_off_programs(graph_module, refusal, report.stays)
     _say_what_is_known_late(parts)
     compiled: dict[str, Compiled] = {}
     for name, part in programs_of(parts).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib import import_module
 from typing import Any
@@ -80,6 +81,65 @@ def copy_returned_constants(graph_module: Any) -> None:
             for each in output.args[0]
         ]
     output.args = (tuple(results),)
+
+
+def returns_shared_memory(graph_module: Any) -> bool:
+    """Whether results of a graph, as ``torch.compile`` caught it, share what it makes.
+
+    Views of an input are made by torch behind the graph.
+    """
+    graph = graph_module.graph
+    given = {_memory_of(node) for node in graph.find_nodes(op="placeholder")}
+    memories = [_memory_of(each) for each in graph.output_node().args[0]]
+    made = [each for each in memories if each is not None and each not in given]
+    return len({*made}) < len(made)
+
+
+def _memory_of(node: Any) -> int | None:
+    value = getattr(node, "meta", {}).get("example_value")
+    is_tensor = isinstance(value, import_torch().Tensor)
+    return value.untyped_storage()._cdata if is_tensor else None
+
+
+def keep_shared_memory(graph_module: Any, results: int) -> set[Any]:
+    """Makes results that are views of one tensor anew of that, by calls that are to stay in torch.
+
+    A caller may write to one, and read the others: what a program gives are tensors of their own.
+    Only the first ``results`` count.
+    """
+    graph = graph_module.graph
+    output = graph.output_node()
+    roots = [_roots(each) for each in output.args[0][:results]]
+    shared = Counter(chain[-1] for chain in roots)
+    made: dict[Any, Any] = {}
+    changed = [*output.args[0]]
+    with graph.inserting_before(output):
+        for at, (*views, root) in enumerate(roots):
+            if shared[root] < 2 or getattr(root, "op", "") != "call_function":
+                continue
+            source = root
+            for view in reversed(views):
+                if view not in made:
+                    before = made.get(view.all_input_nodes[0], view.all_input_nodes[0])
+                    made[view] = graph.node_copy(view, lambda _, node=before: node)
+                source = made[view]
+            changed[at] = source
+    output.args = (tuple(changed),)
+    graph.eliminate_dead_code()
+    return {*made.values()}
+
+
+def _roots(node: Any) -> list[Any]:
+    """A node, what it is a view of, what that is one of, and so on."""
+    chain = [node]
+    while getattr(chain[-1], "op", "") == "call_function" and (
+        getattr(_maker(chain[-1]).target, "is_view", False)
+    ):
+        inputs = chain[-1].all_input_nodes
+        if len(inputs) != 1:
+            break
+        chain.append(inputs[0])
+    return chain
 
 
 def split_off_programs(

@@ -345,6 +345,15 @@ def _to_copy(call: Call, x: DTensor, *_: Any, **options: Any) -> DTensor:
     return mi.cast(x, call.dtype)
 
 
+@converts("copy.default")
+def _copy(call: Call, _: DTensor, source: DTensor, *__: Any) -> DTensor:
+    """What is written over a tensor, in its type."""
+    like = TensorLike(tuple(source.shape), (), call.dtype)
+    return mi.broadcast_to(
+        _to_copy(Call(call.graph, [like], call.tf32), source), call.shape
+    )
+
+
 @converts("trunc.default")
 def _trunc(call: Call, x: DTensor) -> DTensor:
     """Without the fraction."""

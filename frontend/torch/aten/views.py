@@ -30,12 +30,6 @@ def _same(call: Call, x: DTensor, **_: Any) -> DTensor:
     return x
 
 
-@converts("copy.default")
-def _copy(call: Call, _: DTensor, source: DTensor, *__: Any) -> DTensor:
-    source = source if source.dtype == call.dtype else mi.cast(source, call.dtype)
-    return mi.broadcast_to(source, call.shape)
-
-
 @converts("t.default")
 def _t(call: Call, x: DTensor) -> DTensor:
     return mi.transpose(x) if len(x.shape) == 2 else x

@@ -41,10 +41,15 @@ KEPT = (
 """Operators that torch would take apart, and mugraph has as one."""
 
 
-def decompositions() -> dict[Any, Decomposition]:
-    """What each operator of ATen is made of, for ``aot_autograd``."""
+def decompositions(*, whole_views: bool = False) -> dict[Any, Decomposition]:
+    """What each operator of ATen is made of, for ``aot_autograd``.
+
+    ``whole_views`` leaves out those by which a view would be a tensor of its own.
+    """
     registrations = import_torch()._C._dispatch_get_registrations_for_dispatch_key
-    return dict(_decompositions(frozenset(registrations("CompositeImplicitAutograd"))))
+    table = _decompositions(frozenset(registrations("CompositeImplicitAutograd")))
+    owned = {*OWN.values()} if whole_views else set[Decomposition]()
+    return {op: made for op, made in table.items() if not (made in owned and op.is_view)}
 
 
 @lru_cache(1)

@@ -27,8 +27,11 @@ def _argmin(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @decomposes("any.default", "any.dim", "any.dims")
 def _any(x: Any, *dims: Any, **named: Any) -> Any:
-    """Of numbers, whether one is not 0."""
-    return NotImplemented if x.dtype == import_torch().bool else (x != 0).any(*dims, **named)
+    """Of numbers, whether one is not 0; torch's answer of uint8 is one of uint8."""
+    torch = import_torch()
+    if x.dtype in (torch.bool, torch.uint8):
+        return NotImplemented
+    return (x != 0).any(*dims, **named)
 
 
 @decomposes("logsumexp.default")

@@ -39,13 +39,23 @@ def _slice_scatter(
         is_new = (places >= first) & (places < last) & ((places - first) % step == 0)
         rows = ((places - first) // step).clamp(0, part.shape[dim] - 1)
         is_new = is_new.view([-1 if at == dim else 1 for at in range(x.dim())])
-        return torch.where(is_new, torch.index_select(part.to(x.dtype), dim, rows), x)
+        return _in_order_of(x, torch.where(is_new, part.to(x.dtype).index_select(dim, rows), x))
     parts = [x.narrow(dim, 0, first), part, x.narrow(dim, last, x.shape[dim] - last)]
-    # In the order of x in memory, which the result has: views of it may follow.
-    order = sorted(range(x.dim()), key=lambda at: -x.stride(at))
+    order = _order_in_memory(x)
     filled = [each.to(x.dtype).permute(order) for each in parts if each.numel()]
     made = torch.cat(filled, order.index(dim)).contiguous()
     return made.permute([order.index(at) for at in range(x.dim())])
+
+
+def _order_in_memory(x: Any) -> list[int]:
+    """The dimensions of a tensor, that of the smallest stride last."""
+    return sorted(range(x.dim()), key=lambda at: -x.stride(at))
+
+
+def _in_order_of(x: Any, made: Any) -> Any:
+    """A tensor of the same shape in the order of x in memory: views of it may follow."""
+    order = _order_in_memory(x)
+    return made.permute(order).contiguous().permute([order.index(at) for at in range(x.dim())])
 
 
 @decomposes("full_like.default")
@@ -126,7 +136,7 @@ def _index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = F
         return NotImplemented
     values = values.to(x.device)
     mask = mask.to(x.device).reshape(*mask.shape, *[1] * behind)
-    return torch.where(mask, x + values if accumulate else values, x)
+    return _in_order_of(x, torch.where(mask, x + values if accumulate else values, x))
 
 
 @decomposes("diagonal.default")

@@ -26,9 +26,9 @@ A = TypeVar("A", bound=Attribute)
 R = TypeVar("R")
 
 MAX_ELEMENTS = 2**60
+"""So many elements of 8 bytes have addresses of 63 bits."""
 STAND_INS: dict[int, str] = {}
 """Primes that stand in for extents which calls say, while a program is built, and their names."""
-"""So many elements of 8 bytes have addresses of 63 bits."""
 
 
 @runtime_checkable

@@ -43,7 +43,7 @@ THREADS = 128
 
 def parts_of(extent: int, tile: int) -> int:
     """Into how many equal tiles of at most so many elements an extent falls; few if it is prime."""
-    return next(parts for parts in range(-(-extent // tile), extent + 1) if extent % parts == 0)
+    return extent // next(size for size in range(min(tile, extent), 0, -1) if extent % size == 0)
 
 
 class KernelBuilder:

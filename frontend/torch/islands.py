@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -96,7 +97,7 @@ def returns_shared_memory(graph_module: Any) -> bool:
 
 
 def _memory_of(node: Any) -> int | None:
-    value = getattr(node, "meta", {}).get("example_value")
+    value: Any = getattr(node, "meta", {}).get("example_value")
     is_tensor = isinstance(value, import_torch().Tensor)
     return value.untyped_storage()._cdata if is_tensor else None
 
@@ -121,12 +122,17 @@ def keep_shared_memory(graph_module: Any, results: int) -> set[Any]:
             for view in reversed(views):
                 if view not in made:
                     before = made.get(view.all_input_nodes[0], view.all_input_nodes[0])
-                    made[view] = graph.node_copy(view, lambda _, node=before: node)
+                    made[view] = graph.node_copy(view, partial(_given, before))
                 source = made[view]
             changed[at] = source
     output.args = (tuple(changed),)
     graph.eliminate_dead_code()
     return {*made.values()}
+
+
+def _given(node: Any, _: Any) -> Any:
+    """A node, whichever it is to stand for."""
+    return node
 
 
 def _roots(node: Any) -> list[Any]:

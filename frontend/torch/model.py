@@ -130,7 +130,7 @@ class Inputs:
             if not is_exported:
                 raise
             raise UserError(
-                f"the program was exported for other inputs ({str(error).splitlines()[0]}); export "
+                f"the program was exported for other inputs ({_first_line(error)}); export "
                 "it for inputs like these."
             ) from error
         except (TypeError, RuntimeError) as error:
@@ -140,8 +140,13 @@ class Inputs:
             cause: BaseException = error
             while (before := cause.__cause__ or cause.__context__) is not None:
                 cause = before
-            reason = str(cause).splitlines()[0]
+            reason = _first_line(cause)
             raise UserError(f"the model does not run on these inputs: {reason}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its class where it has none."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _while_tracing() -> type[Exception]:

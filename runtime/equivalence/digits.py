@@ -154,8 +154,9 @@ def _radix(place: Affine, variable: Variable, least: int) -> int:
 
 def _compared(bound: Bound, factors: Factors) -> Iterator[Case] | None:
     """The sums in the place of a comparison that its digits decide; ``None`` if there is none."""
-    for number, (factor, _) in enumerate(factors):
-        place = positive_place(factor)
+    for number, (factor, power) in enumerate(factors):
+        # 1 / 0 is no number of either form.
+        place = positive_place(factor) if power > 0 else None
         parts = None if place is None else _high_and_low(place)
         if parts is None:
             continue

@@ -11,7 +11,7 @@ from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.budget import Budget
 from mugraph.runtime.equivalence.derivation import Derivation, derivation
 from mugraph.runtime.equivalence.digits import digit_by_digit
-from mugraph.runtime.equivalence.errors import NoProofError
+from mugraph.runtime.equivalence.errors import BudgetError, NoProofError
 from mugraph.runtime.equivalence.pieces import in_pieces, piece_extents
 from mugraph.runtime.equivalence.ranges import ranges_of
 from mugraph.runtime.equivalence.symbolic_program import results_of
@@ -72,8 +72,15 @@ def _same_in_digits(one: NormalForm, other: NormalForm) -> bool:
     """Whether forms are equal when places are compared digit by digit."""
     if not applies(POSITIVE, one) or not applies(POSITIVE, other):
         return False
-    radices = [0, *piece_extents(one, other)]
-    return any(digit_by_digit(one, each) == digit_by_digit(other, each) for each in radices)
+    for radix in (0, *piece_extents(one, other)):
+        try:
+            if digit_by_digit(one, radix) == digit_by_digit(other, radix):
+                return True
+        except BudgetError:
+            raise
+        except NoProofError:
+            continue  # of another radix they have fewer terms
+    return False
 
 
 def _same_in_pieces(one: NormalForm, other: NormalForm) -> bool:

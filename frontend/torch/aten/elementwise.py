@@ -349,9 +349,7 @@ def _to_copy(call: Call, x: DTensor, *_: Any, **options: Any) -> DTensor:
 def _copy(call: Call, _: DTensor, source: DTensor, *__: Any) -> DTensor:
     """What is written over a tensor, in its type."""
     like = TensorLike(tuple(source.shape), (), call.dtype)
-    return mi.broadcast_to(
-        _to_copy(Call(call.graph, [like], call.tf32), source), call.shape
-    )
+    return mi.broadcast_to(_to_copy(Call(call.graph, [like], call.tf32), source), call.shape)
 
 
 @converts("trunc.default")

@@ -740,7 +740,8 @@ def test_errors_of_others_and_other_hooks_are_as_ever(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """One program of them all: what is uncaught in a part of it is shown as its end would be."""
-    program, hook = tmp_path / "program.py", "sys.excepthook = lambda kind, *_: print('other', kind)"
+    program = tmp_path / "program.py"
+    hook = "sys.excepthook = lambda kind, *_: print('other', kind)"
     program.write_text(
         f"""import sys
 def shown(wrong):

@@ -551,6 +551,19 @@ def fused_layers(layers: int, *, prepared: int = 0) -> tuple[Fusion, FuncOp]:
     return fusion, function
 
 
+@cache
+def two_layers() -> tuple[int, float, list[str]]:
+    """In how many segments two layers are searched, in what time they run, and their kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "MOST_OPERATORS", 10)
+        function = layers_function(2)
+        fusion = Fusion(function, target_named("h200"))
+        chosen = fusion.choose()
+        time = sum(map(fusion.cost, chosen))
+        fusion.apply(chosen)
+    return len(fusion.program.segments), time, kernels_of(function)
+
+
 def kernels_of(function: FuncOp) -> list[str]:
     """The text of each kernel, without names."""
     return [kernel_text(op) for op in function.walk() if isinstance(op, kn.CustomizedOp)]
@@ -579,15 +592,12 @@ def test_a_further_layer_that_is_alike_is_not_searched_again(
 
 def test_segments_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of all layers is that of a search that looks at all prefixes together."""
+    count, time, _ = two_layers()
     monkeypatch.setattr(search, "MOST_OPERATORS", 10)
-
-    def total_time() -> tuple[int, float]:
-        fusion = Fusion(layers_function(2), target_named("h200"))
-        return len(fusion.program.segments), sum(map(fusion.cost, fusion.choose()))
-
-    count, time = total_time()
     monkeypatch.setattr(fusion_module, "in_segments", groups.Program)
-    assert count > 2 and total_time() == (1, pytest.approx(time))
+    fusion = Fusion(layers_function(2), target_named("h200"))
+    assert count > 2 and len(fusion.program.segments) == 1
+    assert sum(map(fusion.cost, fusion.choose())) == pytest.approx(time)
 
 
 def test_what_prepares_weights_is_searched_beside_its_first_user(
@@ -636,11 +646,11 @@ def test_units_stand_behind_what_they_need() -> None:
 def test_a_wide_segment_is_searched_in_orders_near_the_program_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    *_, kernels = two_layers()
     monkeypatch.setattr(search, "MOST_OPERATORS", 10)
-    _, function = fused_layers(2)
     monkeypatch.setattr(groups, "MOST_PREFIXES", 2)
     narrow, found = fused_layers(2)
-    assert not narrow.program.is_exact and kernels_of(function) == kernels_of(found)
+    assert not narrow.program.is_exact and kernels == kernels_of(found)
 
 
 def test_what_far_segments_use_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,8 @@ from mugraph.runtime.execute import CudaModule
 from mugraph.runtime.interpreter import run_function
 
 Array = Any
-SEQUENCES, HEADS, GROUP, WIDTH, PAGES, PAGE, POOL = 3, 2, 4, 64, 32, 32, 40
+SEQUENCES, HEADS, GROUP, WIDTH, PAGES, PAGE, POOL = 3, 2, 4, 64, 16, 32, 20
+"""Of eight pages another kernel may gather them first."""
 LENGTHS = np.array([1, PAGES * PAGE, 37], np.int32)
 
 

@@ -248,8 +248,6 @@ def test_the_example_at_full_size() -> None:
     expected = rmsnorm_linear(*widened(inputs))
     (result,) = run_function(module, "rmsnorm_linear", inputs)
     assert relative_error(result, expected) < STORAGE
-    (result,) = run_function(module, "rmsnorm_linear", inputs, "float64")
-    assert relative_error(result, expected) < EXACT
 
 
 SAVED_FUNCTIONS = {

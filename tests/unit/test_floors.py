@@ -59,9 +59,19 @@ def modules() -> dict[str, Path]:
     return found
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below a node; none of them is part of an expression."""
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        below = getattr(node, field, None)
+        for each in below if isinstance(below, list) else ():
+            if isinstance(each, ast.stmt):
+                yield each
+            yield from statements(each)
+
+
 def imported(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
     """The modules that a file imports, those of its functions included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from fuzz.programs import launches_of
+from thorough import THOROUGH
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
@@ -121,9 +122,9 @@ def scaled_by_its_largest(new: Callable[..., mi.DTensor]) -> Tensors:
 
 def gated_mixture(new: Callable[..., mi.DTensor]) -> Tensors:
     """Rows of x are summed over, and its columns stand beside those of the product."""
-    x = new(ROWS, 1024)
-    gate = mi.sigmoid(mi.rms_norm(x, new(1024), 1e-5) @ new(1024, 1024))
-    return x * gate + new(ROWS, 1024) * (1.0 - gate)
+    x = new(ROWS, 512)
+    gate = mi.sigmoid(mi.rms_norm(x, new(512), 1e-5) @ new(512, 512))
+    return x * gate + new(ROWS, 512) * (1.0 - gate)
 
 
 def two_norms(new: Callable[..., mi.DTensor]) -> Tensors:
@@ -244,15 +245,17 @@ LOST = {
 def test_programs_need_their_algebra_and_no_other(
     rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Without a rule that nothing asks for a program is fused as it is with it.
-    asking = [program for program in ONE_KERNEL if rule in fused_program(program)[1]]
+    # Without a rule that nothing asks for a program is fused as it is with it.  Attention of norms
+    # needs what attention and a norm before a product do, and takes as long as all others.
+    programs = [each for each in ONE_KERNEL if THOROUGH or each is not attention_of_norms]
+    asking = [program for program in programs if rule in fused_program(program)[1]]
     monkeypatch.delitem(algebra.RULES, rule)
     lost = set[object]()
     for program in asking:
         own, _ = fused(module_of(program))
         if launches_of(only_function(own)) > 1:
             lost.add(program)
-    assert lost == LOST[rule]
+    assert lost == LOST[rule] & {*programs}
 
 
 def test_sums_of_rows_and_of_columns_are_no_kernel_of_one_block() -> None:
@@ -548,6 +551,19 @@ def fused_layers(layers: int, *, prepared: int = 0) -> tuple[Fusion, FuncOp]:
     return fusion, function
 
 
+@cache
+def two_layers() -> tuple[int, float, list[str]]:
+    """In how many segments two layers are searched, in what time they run, and their kernels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "MOST_OPERATORS", 10)
+        function = layers_function(2)
+        fusion = Fusion(function, target_named("h200"))
+        chosen = fusion.choose()
+        time = sum(map(fusion.cost, chosen))
+        fusion.apply(chosen)
+    return len(fusion.program.segments), time, kernels_of(function)
+
+
 def kernels_of(function: FuncOp) -> list[str]:
     """The text of each kernel, without names."""
     return [kernel_text(op) for op in function.walk() if isinstance(op, kn.CustomizedOp)]
@@ -565,26 +581,23 @@ def test_a_further_layer_that_is_alike_is_not_searched_again(
     """Nothing of it is looked at, and it becomes the same kernels."""
     monkeypatch.setattr(search, "MOST_OPERATORS", 10)
     four, few = fused_layers(4)
-    seven, many = fused_layers(7)
-    assert four.program.is_exact and seven.program.is_exact
-    assert seven.looked_at == four.looked_at
+    five, many = fused_layers(5)
+    assert four.program.is_exact and five.program.is_exact
+    assert five.looked_at == four.looked_at
     texts, more = kernels_of(few), kernels_of(many)
     a_layer = len(texts) // 4
     assert texts == [*texts[:a_layer], *texts[a_layer : 2 * a_layer] * 2, *texts[-a_layer:]]
-    assert more == [*texts[:a_layer], *texts[a_layer : 2 * a_layer] * 5, *texts[-a_layer:]]
+    assert more == [*texts[:a_layer], *texts[a_layer : 2 * a_layer] * 3, *texts[-a_layer:]]
 
 
 def test_segments_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of all layers is that of a search that looks at all prefixes together."""
+    count, time, _ = two_layers()
     monkeypatch.setattr(search, "MOST_OPERATORS", 10)
-
-    def total_time() -> tuple[int, float]:
-        fusion = Fusion(layers_function(2), target_named("h200"))
-        return len(fusion.program.segments), sum(map(fusion.cost, fusion.choose()))
-
-    count, time = total_time()
     monkeypatch.setattr(fusion_module, "in_segments", groups.Program)
-    assert count > 2 and total_time() == (1, pytest.approx(time))
+    fusion = Fusion(layers_function(2), target_named("h200"))
+    assert count > 2 and len(fusion.program.segments) == 1
+    assert sum(map(fusion.cost, fusion.choose())) == pytest.approx(time)
 
 
 def test_what_prepares_weights_is_searched_beside_its_first_user(
@@ -594,20 +607,21 @@ def test_what_prepares_weights_is_searched_beside_its_first_user(
     whole, function = fused_layers(2, prepared=2)
     assert whole.program.is_exact and len(whole.program.segments) == 1
     monkeypatch.setattr(groups, "MOST_PREFIXES", 16)
-    parts, in_parts = fused_layers(2, prepared=2)
+    in_parts = layers_function(2, prepared=2)
+    parts = Fusion(in_parts, target_named("h200"))
+    chosen = parts.choose()
     assert not parts.program.is_exact and len(parts.program.segments) > 3
-    assert kernels_of(function) == kernels_of(in_parts)
-    unfused = layers_function(2, prepared=2)
-    found = Fusion(unfused, target_named("h200"))
-    text = explanation(unfused, Found(found, found.choose()))
+    text = explanation(in_parts, Found(parts, chosen))
     assert "in some orders only; memory alone takes" in text
+    parts.apply(chosen)
+    assert kernels_of(function) == kernels_of(in_parts)
 
 
 def test_units_stand_behind_what_they_need() -> None:
     """A scale is searched together with the sum behind it, whose other operand comes later."""
 
     def program(new: Callable[..., mi.DTensor], count: int = 2) -> Tensors:
-        q, k, seen = new(8, ROWS, 64), new(8, KEYS, 64), new(1, ROWS, KEYS)
+        q, k, seen = new(8, ROWS, 64), new(8, 256, 64), new(1, ROWS, 256)
         for _ in range(count):
             scores = q @ mi.transpose(k) * 0.125
             bias = mi.relu(seen) * 2.0
@@ -632,11 +646,11 @@ def test_units_stand_behind_what_they_need() -> None:
 def test_a_wide_segment_is_searched_in_orders_near_the_program_s(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    *_, kernels = two_layers()
     monkeypatch.setattr(search, "MOST_OPERATORS", 10)
-    _, function = fused_layers(2)
     monkeypatch.setattr(groups, "MOST_PREFIXES", 2)
     narrow, found = fused_layers(2)
-    assert not narrow.program.is_exact and kernels_of(function) == kernels_of(found)
+    assert not narrow.program.is_exact and kernels == kernels_of(found)
 
 
 def test_what_far_segments_use_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from hazard_kernels import (
     wait,
 )
 from hypothesis import HealthCheck, given, settings
+from thorough import inputs
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
@@ -215,7 +216,7 @@ def schedules(draw: st.DrawFn) -> str:
     )
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=inputs(20, 60), suppress_health_check=list(HealthCheck))
 @given(schedules())
 def test_the_same_hazards_as_the_naive_checker(text: str) -> None:
     kernel = kernel_of(parse(text))
@@ -236,7 +237,7 @@ def test_the_same_hazards_as_the_naive_checker(text: str) -> None:
     assert {op for _, op in values} == {op for _, op in naive.values}
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=inputs(20, 60), suppress_health_check=list(HealthCheck))
 @given(schedules(), st.integers(10, 60))
 def test_skipped_iterations_hide_nothing(text: str, iterations: int) -> None:
     kernel = kernel_of(parse(text))

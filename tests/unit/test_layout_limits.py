@@ -180,11 +180,14 @@ MANY = [(kind, (2, 3, 4)) for kind in KINDS] + [(kind, (2,)) for kind in KINDS]
 
 
 @pytest.mark.parametrize(("kind", "ranks"), MANY[: inputs(len(KINDS), len(MANY))])
-def test_two_hundred_operators_take_so_many_steps(
+def test_many_operators_take_so_many_steps(
     kind: str, ranks: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Two hundred, or 60 of which as many fewer steps are allowed: the work grows with both."""
     seen = counted_addresses(monkeypatch)
-    problem = problem_of(str(Graph(kind, 200, 3, ranks)))
+    operators = inputs(60, 200)
+    monkeypatch.setattr(exact, "COUNTING_STEPS", exact.COUNTING_STEPS * operators // 200)
+    problem = problem_of(str(Graph(kind, operators, 3, ranks)))
     # A combination charges two terms of each tensor under at most four swizzles.
     assert len(problem.soft) + len(problem.lower_bounds) < 12 * exact.COUNTING_STEPS
     assert len(seen) < 3 * exact.COUNTING_STEPS
@@ -203,7 +206,7 @@ def limited(text: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Sol
         return solve_with_bounds(problem, solve), operators
 
 
-@pytest.mark.parametrize("seed", range(inputs(2, 4)))
+@pytest.mark.parametrize("seed", range(inputs(1, 4)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_are_on_either_side_of_the_best(
     kind: str, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from random_pairs import (
     really_differ,
     text_of,
 )
+from thorough import inputs
 
 from mugraph.runtime.equivalence import Answer, Checker, Evidence, Verdict
 from mugraph.runtime.equivalence.float64 import Float64Reference
@@ -41,7 +42,7 @@ def programs(draw: st.DrawFn) -> str:
 
 
 @given(programs(), programs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=inputs(20, 60), deadline=None)
 def test_proofs_never_contradict_evaluation(one: str, other: str) -> None:
     left, right = subject(one), subject(other)
     if prove(left.function, right.function).holds:
@@ -83,7 +84,7 @@ def check(one: Program, other: Program, **options: object) -> Verdict:
     return Checker(subject(text_of(other)), **options).check(subject(text_of(one)))  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("start", range(0, 40, 10))
+@pytest.mark.parametrize("start", range(0, inputs(20, 40), 10))
 def test_random_pairs_are_equal_only_if_they_are(start: int) -> None:
     """No answer of equality for functions that differ on dense inputs, or have no values there."""
     for seed in range(start, start + 10):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from texpr_mutants import (
     what_runs_show,
 )
 from thorough import THOROUGH
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from mugraph.dialects import te
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards, touch_alike
@@ -29,21 +32,45 @@ WHOLE = (te.CommitOp, te.WarpgroupFenceOp, te.WarpgroupCommitOp, te.WarpgroupWai
 """What all threads of a warp, or each thread with copies, must come to."""
 
 
-def mutants(name: str, number: int = 0) -> Iterator[Mutant]:
-    """The mutants of the kernels of an example, which have no hazard themselves."""
-    for kernel in lowered(name, PROGRAMS[name][number]).walk():
+@cache
+def without_hazards(name: str, number: int) -> ModuleOp:
+    """An example with its kernels, which have no hazard themselves."""
+    module = lowered(name, PROGRAMS[name][number])
+    for kernel in module.walk():
         if isinstance(kernel, te.KernelOp):
             assert find_texpr_hazards(kernel) == []
-            yield from mutants_of(kernel)
+    return module
+
+
+def mutants(
+    name: str,
+    number: int = 0,
+    wanted: Callable[[str, Operation], bool] = lambda kind, op: True,
+) -> Iterator[Mutant]:
+    """The mutants of the kernels of an example, or those that are wanted."""
+    for kernel in list(without_hazards(name, number).clone().walk()):
+        if isinstance(kernel, te.KernelOp):
+            yield from mutants_of(kernel, wanted)
+
+
+def is_chosen(kind: str, op: Operation) -> bool:
+    """Whether every mutant of a kind is reported."""
+    return kind in FEWER | OTHERS
+
+
+def is_of_some_threads(kind: str, op: Operation) -> bool:
+    """Whether threads leave out what all of a warp must come to, or an mbarrier is made twice."""
+    return (kind == "of some threads" and isinstance(op, WHOLE)) or (
+        kind == "doubled" and isinstance(op, te.MbarrierInitOp)
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "every"), [("transpose", 1), ("scan", 1), ("life", 1), ("heat", 1), ("gemm_sm90", 17)]
 )
 def test_no_mutant_is_missed(name: str, every: int) -> None:
-    chosen = (one for one in mutants(name) if one.kind in FEWER | OTHERS)
     tried = 0
-    for number, mutant in enumerate(chosen):
+    for number, mutant in enumerate(mutants(name, wanted=is_chosen)):
         if number % every == 0:
             tried += 1
             assert mutant.is_reported, f"{mutant.kind}: {mutant.op}"
@@ -101,14 +128,8 @@ def test_kernels_without_hazards_that_write_in_another_order_are_not_equal() -> 
 
 @pytest.mark.parametrize(("name", "number"), [("gemm_mma", 1), ("gemm_sm90", 1)])
 def test_instructions_that_some_threads_leave_out(name: str, number: int) -> None:
-    found = [
-        (mutant.op.name, mutant.is_reported)
-        for mutant in mutants(name, number)
-        if (mutant.kind == "of some threads" and isinstance(mutant.op, WHOLE))
-        or (mutant.kind == "doubled" and isinstance(mutant.op, te.MbarrierInitOp))
-    ]
-    assert found
-    assert all(is_reported for _, is_reported in found)
+    found = [mutant.is_reported for mutant in mutants(name, number, is_of_some_threads)]
+    assert found and all(found)
 
 
 @pytest.mark.skipif(not THOROUGH, reason="lowers every example: make fuzz")

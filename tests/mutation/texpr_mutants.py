@@ -175,16 +175,21 @@ def lowered(name: str, sizes: Mapping[str, int], text: str | None = None) -> Mod
     return module
 
 
-def mutants_of(kernel: te.KernelOp) -> Iterator[Mutant]:
+def mutants_of(
+    kernel: te.KernelOp, wanted: Callable[[str, Operation], bool] = lambda kind, op: True
+) -> Iterator[Mutant]:
     """Every mutant of a kernel, each another text; it stands beside it until the next is asked for.
 
-    Those that are no programs are left out.
+    Those that are no programs are left out, and those whose kind and operator are not ``wanted``
+    are not made.
     """
     seen = {str(kernel)}
     for place, op in enumerate(kernel.walk()):
         if not isinstance(op, _SYNCHRONISATION):
             continue
         for kind, change in _changes(op):
+            if not wanted(kind, op):
+                continue
             copy = kernel.clone()
             block = kernel.parent
             assert block is not None

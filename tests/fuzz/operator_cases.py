@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from thorough import inputs
+
 from mugraph.dialects.elementwise import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 
 Shape = tuple[int, ...]
@@ -169,8 +171,14 @@ def elementwise_functions(threads: int) -> list[str]:
     return texts
 
 
-ROWS: Sequence[tuple[Shape, int]] = (((6, 24), 64), ((5, 9), 33), ((16, 40), 128), ((2, 3, 8), 20))
-"""Extents of tiles and threads of blocks, some of them odd."""
+ROWS: Sequence[tuple[Shape, int]] = (
+    *(((5, 9), 33), ((16, 40), 128), ((2, 3, 8), 20)),
+    *inputs(0, 1) * (((6, 24), 64),),
+)
+"""Extents of tiles and threads of blocks, some of them odd.
+
+The last ones are, like the second ones, a matrix of whole vectors in whole warps.
+"""
 
 
 def row_of(shape: Shape) -> Shape:

@@ -218,5 +218,5 @@ def test_a_plan_over_another_keeps_what_either_prefers() -> None:
 
 
 def test_a_launch_has_no_negative_number_of_blocks() -> None:
-    with pytest.raises(PassFailedException, match="--persist-blocks: blocks is -1; expected 1 or more"):
+    with pytest.raises(PassFailedException, match="--persist-blocks: blocks is -1; expected 1"):
         PersistBlocksPass(blocks=-1).apply(make_context(), ModuleOp([]))

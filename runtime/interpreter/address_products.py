@@ -26,7 +26,12 @@ from mugraph.runtime.interpreter.combining import COMBINERS, combine_lanes
 from mugraph.runtime.interpreter.dispatch import impl_writing
 from mugraph.runtime.interpreter.functions import apply_chain, fall
 from mugraph.runtime.interpreter.memory import Ending, Storage, element_dtype
-from mugraph.runtime.interpreter.product_plans import HeldMatrix, ProductPlan, StoredMatrix
+from mugraph.runtime.interpreter.product_plans import (
+    HeldLines,
+    HeldMatrix,
+    ProductPlan,
+    StoredMatrix,
+)
 
 
 @register_impls
@@ -87,8 +92,8 @@ class ProductFunctions(InterpreterFunctions):
     ) -> None:
         """Adds the running warps' products to their accumulators, which lie side by side."""
         threads = self.functions.frame.threads
-        held = plan.sums.of_threads(threads)
-        if not held.row.size:
+        warps = plan.sums.warps[threads.start // WARP : -(-threads.stop // WARP)]
+        if not warps:
             return
         left = (
             self._stored(plan.left, args[0], in_tf32=in_tf32)
@@ -101,10 +106,11 @@ class ProductFunctions(InterpreterFunctions):
             right = convert(made, storage_dtype(op.multiplied_type)).astype(right.dtype)
         accumulators = args[2:]
         width = right.shape[2] // len(accumulators)
-        running = slice(threads.start, threads.start + held.row.shape[1])
+        count = sum(warp.row.shape[1] for warp in warps)
+        running = slice(threads.start, threads.start + count)
         for number, accumulator in enumerate(accumulators):
             columns = right[:, :, number * width : (number + 1) * width]
-            values = _products_of_warps(held, left, columns, plan.depths)
+            values = _products_of_warps(warps, left, columns, plan.depths)
             sums = accumulator[:, :, running]
             sums[...] = values.astype(sums.dtype, copy=False) + (0 if is_fresh else sums)
 
@@ -113,8 +119,7 @@ class ProductFunctions(InterpreterFunctions):
         threads = self.functions.frame.threads
         held = matrix.of_threads(threads)
         values = registers[:, :, threads.start : threads.start + held.row.shape[1]]
-        extents = (int(along[matrix.exists].max()) + 1 for along in (matrix.row, matrix.column))
-        whole = np.zeros((values.shape[0], 1, *extents), values.dtype)
+        whole = np.zeros((values.shape[0], 1, *matrix.extents), values.dtype)
         whole[:, 0, held.row[held.exists], held.column[held.exists]] = values[:, held.exists]
         return whole
 
@@ -150,27 +155,21 @@ class ProductFunctions(InterpreterFunctions):
 
 
 def _products_of_warps(
-    held: HeldMatrix, left: Array, right: Array, depths: Sequence[IntArray]
+    warps: Sequence[HeldLines], left: Array, right: Array, depths: Sequence[IntArray]
 ) -> Array:
     """What each thread's values are of the products of its warp, [blocks, values, threads].
 
     Warp by warp, so that a warp computes the same bits whoever runs beside it.
     """
-    values = np.zeros((left.shape[0], *held.row.shape), left.dtype)
-    for first in range(0, held.row.shape[1], WARP):
-        own = held.of_threads(slice(first, first + WARP))
-        part = int(own.part[0, 0])
-        rows, row = np.unique(np.where(own.exists, own.row, 0), return_inverse=True)
-        columns, column = np.unique(np.where(own.exists, own.column, 0), return_inverse=True)
+    values: list[Array] = []
+    for warp in warps:
         one, other = (
-            matrix[:, part % matrix.shape[1]][:, lines][..., depths[part]]
-            for matrix, lines in ((left, rows), (right, columns))
+            matrix[:, warp.part % matrix.shape[1]][:, lines][..., depths[warp.part]]
+            for matrix, lines in ((left, warp.rows), (right, warp.columns))
         )
         product = np.matmul(one, other.swapaxes(-1, -2))
-        shape = own.row.shape
-        found = product[:, row.reshape(shape), column.reshape(shape)]
-        values[:, :, first : first + WARP] = np.where(own.exists, found, 0)
-    return values
+        values.append(np.where(warp.exists, product[:, warp.row, warp.column], 0))
+    return np.concatenate(values, axis=-1)
 
 
 def deal_out_lines(lines: Array) -> Array:

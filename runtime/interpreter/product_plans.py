@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.thread_values import BoolArray
+from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.accesses import ThreadAccess
 from mugraph.dialects.sched.mappings import IntArray, matrix_offsets
 from mugraph.dialects.tensor_types import AnyLayout, base_layout
@@ -38,6 +40,18 @@ class HeldMatrix:
         part = leading[0] if fragment.type.parts > 1 else np.zeros_like(row)
         return cls(part, row, column, held.exists())
 
+    @cached_property
+    def extents(self) -> tuple[int, int]:
+        """The rows and columns of the matrix that are held."""
+        return int(self.row[self.exists].max()) + 1, int(self.column[self.exists].max()) + 1
+
+    @cached_property
+    def warps(self) -> list[HeldLines]:
+        """What each warp holds."""
+        threads = self.row.shape[1]
+        slices = (slice(first, first + WARP) for first in range(0, threads, WARP))
+        return [HeldLines.of(self.of_threads(each)) for each in slices]
+
     def of_threads(self, threads: slice) -> HeldMatrix:
         """The same of some threads, of those that hold any."""
         return HeldMatrix(
@@ -46,6 +60,30 @@ class HeldMatrix:
             self.column[:, threads],
             self.exists[:, threads],
         )
+
+
+@dataclass(frozen=True, eq=False)
+class HeldLines:
+    """The rows and columns of a part that a warp holds, and where each value is, [values, threads].
+
+    ``row`` and ``column`` count among ``rows`` and ``columns``.
+    """
+
+    part: int
+    rows: IntArray
+    columns: IntArray
+    row: IntArray
+    column: IntArray
+    exists: BoolArray
+
+    @classmethod
+    def of(cls, held: HeldMatrix) -> HeldLines:
+        """Those of what a warp holds."""
+        rows, row = np.unique(np.where(held.exists, held.row, 0), return_inverse=True)
+        columns, column = np.unique(np.where(held.exists, held.column, 0), return_inverse=True)
+        shape = held.row.shape
+        part = int(held.part[0, 0])
+        return cls(part, rows, columns, row.reshape(shape), column.reshape(shape), held.exists)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +98,17 @@ class StoredMatrix:
 
     @classmethod
     def of(
-        cls, accesses: Sequence[ThreadAccess], matrix: AnyLayout, starts: Sequence[int] = (0,)
+        cls,
+        accesses: Sequence[ThreadAccess],
+        operand: int,
+        matrix: AnyLayout,
+        starts: Sequence[int],
     ) -> StoredMatrix:
-        """All of a matrix, [parts, rows, columns], of which parts begin at some elements."""
+        """All of an operand, [parts, rows, columns], of which parts begin at some elements."""
         rows, columns = (np.arange(mode.size(), dtype=np.int64) for mode in base_layout(matrix))
         first = np.array(starts, np.int64)[:, None, None]
-        return cls(_plans(accesses), matrix_offsets(matrix, rows[:, None], columns, first))
+        reads = [access for access in accesses if access.operand == operand]
+        return cls(_plans(reads), matrix_offsets(matrix, rows[:, None], columns, first))
 
     @classmethod
     def of_load(cls, op: sched.LoadOp) -> StoredMatrix:
@@ -96,12 +139,9 @@ class ProductPlan:
     def of_warps(cls, op: sched.MmaOp) -> ProductPlan:
         """The plan of a product by warps, or by single threads."""
         accesses, parts = accesses_of(op), op.parts
+        starts = range(parts if op.is_sliced else 1)
         left, right = (
-            StoredMatrix.of(
-                [access for access in accesses if access.operand == operand],
-                matrix,
-                [apart * part for part in range(parts if op.is_sliced else 1)],
-            )
+            StoredMatrix.of(accesses, operand, matrix, [apart * part for part in starts])
             for operand, (matrix, apart) in enumerate(
                 zip(op.matrices(), op.strides_of_slices(), strict=True)
             )
@@ -116,14 +156,10 @@ class ProductPlan:
     @classmethod
     def of_groups(cls, op: sched.WarpgroupMmaOp) -> ProductPlan:
         """The plan of a product by warp groups."""
-        accesses, matrices = accesses_of(op), op.matrices()
+        accesses = accesses_of(op)
         stored = {
-            operand: StoredMatrix.of(
-                [access for access in accesses if access.operand == operand],
-                matrix,
-                [0 if operand else op.lhs_offset],
-            )
-            for operand, matrix in matrices.items()
+            operand: StoredMatrix.of(accesses, operand, matrix, [0 if operand else op.lhs_offset])
+            for operand, matrix in op.matrices().items()
         }
         left = HeldMatrix.of(op.lhs) if op.lhs_in_registers else stored[0]
         k = np.arange(stored[1].offsets.shape[-1], dtype=np.int64)

@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException
 
 from mugraph.dialects.plan import Plan
+from mugraph.errors import first_line
 from mugraph.passes.mugraph.known_plans import UsePlansPass
 from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
@@ -55,7 +56,7 @@ class FuseCompilablePass(FuseKernelsPass):
             try:
                 verifying(transpile_pipeline(self.arch, self.plan), LEVEL_ENDS).apply(ctx, kernel)
             except DiagnosticException as error:
-                return str(error).splitlines()[0].removesuffix(":")
+                return first_line(error).removesuffix(":")
             return None
 
         return why

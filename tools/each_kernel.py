@@ -14,6 +14,7 @@ from mugraph.dialects import sched
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import RegroupOp
 from mugraph.dialects.tensor_types import op_label
+from mugraph.errors import first_line
 from mugraph.tools.diagnostics import ToolError
 
 NAME = "kernel"
@@ -70,7 +71,5 @@ def _alone(op: Operation) -> ModuleOp:
     try:
         module.verify()
     except VerifyException as error:
-        raise ToolError(
-            f"{op_label(op)} cannot stand alone: {str(error).splitlines()[0]}"
-        ) from error
+        raise ToolError(f"{op_label(op)} cannot stand alone: {first_line(error)}") from error
     return module

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mugraph.errors import first_line
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, add_size_argument, run_tool
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _list_sizes(program: SizedProgram, count: int) -> None:
 
     found, refused = in_order(program.candidates(count), program.estimate)
     for sizes, problem in refused:
-        print(f"{sizes}: {str(problem).strip().splitlines()[0]}", file=sys.stderr)
+        print(f"{sizes}: {first_line(problem)}", file=sys.stderr)
     for estimate in found:
         print(estimate)
 

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 from mugraph.codegen.c_abi import CTensor
 from mugraph.dialects.sharding import Axes
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
-from mugraph.errors import UserError
+from mugraph.errors import UserError, first_line
 from mugraph.jit.arguments import ELEMENT_TYPES
 from mugraph.jit.groups import Group
 from mugraph.passes.program.partition.delivered import pieces_to_copy
@@ -337,7 +337,7 @@ def shared_buffer(device: Any, size: int, group: Group) -> tuple[Any, Any]:
     except RuntimeError as error:
         raise UserError(
             f"GPU {device.index} cannot address the memory of the {len(group.members)} devices "
-            f"that it exchanges tensors with ({str(error).splitlines()[0]}); compile with "
+            f"that it exchanges tensors with ({first_line(error)}); compile with "
             "peers=False, for which nothing is addressed but sent."
         ) from error
 

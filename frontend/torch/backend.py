@@ -19,7 +19,7 @@ from mugraph.build.errors import BuildError
 from mugraph.codegen.architecture import choose_architecture
 from mugraph.codegen.c_abi import CInterface, interface_as_written
 from mugraph.dialects.named_extents import is_open
-from mugraph.errors import UserError
+from mugraph.errors import UserError, first_line
 from mugraph.jit import CpuKernel, Kernel, compile
 from mugraph.jit.mesh import MeshKernel
 from mugraph.passes.program.bucket_extents import bucket_extents
@@ -143,7 +143,7 @@ def _compile_graph(
         try:
             made = _compile_part(part, weights, compiled, setting)
         except (UserError, BuildError, DiagnosticException) as error:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             warnings.warn(f"a part of the model stays in torch: {reason}", stacklevel=2)
             for node in calls:
                 report.stays(node, reason)
@@ -256,7 +256,7 @@ def _compiled(module: ModuleOp) -> Kernel:
     try:
         kernel = compile(module)
     except DiagnosticException as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         warnings.warn(f"operators share no kernels in a part of the model: {reason}", stacklevel=2)
         kernel = compile(module, fuse=False)
     require_room(kernel.interface, import_torch().cuda.get_device_properties().total_memory)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from mugraph.errors import UserError
+from mugraph.errors import UserError, first_line
 from mugraph.torch.backend import backend
 from mugraph.torch.breaks import graph_breaks
 from mugraph.torch.operator import import_torch
@@ -130,7 +130,7 @@ class Inputs:
             if not is_exported:
                 raise
             raise UserError(
-                f"the program was exported for other inputs ({_first_line(error)}); export "
+                f"the program was exported for other inputs ({first_line(error)}); export "
                 "it for inputs like these."
             ) from error
         except (TypeError, RuntimeError) as error:
@@ -140,13 +140,8 @@ class Inputs:
             cause: BaseException = error
             while (before := cause.__cause__ or cause.__context__) is not None:
                 cause = before
-            reason = _first_line(cause)
+            reason = first_line(cause)
             raise UserError(f"the model does not run on these inputs: {reason}") from error
-
-
-def _first_line(error: BaseException) -> str:
-    """The first line of an error's text, or its class where it has none."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _while_tracing() -> type[Exception]:

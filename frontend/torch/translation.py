@@ -15,6 +15,7 @@ from mugraph.build import DTensor, KernelGraph
 from mugraph.build.errors import BuildError
 from mugraph.dialects.element_types import DESCRIPTIONS, ELEMENT_TYPES
 from mugraph.dialects.tensor_types import row_major_strides
+from mugraph.errors import first_line
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, views
 from mugraph.torch.aten.collectives import WAIT
 from mugraph.torch.aten.conversion import Devices, require
@@ -115,7 +116,7 @@ class Refusals:
         except (BuildError, VerifyException, TypeError) as error:
             if len(names := self._names_among(node)) > 1:
                 return f"several of its extents change from call to call: {', '.join(names)}"
-            return str(error).splitlines()[0]
+            return first_line(error)
         return None
 
     @staticmethod

@@ -29,7 +29,7 @@ from mugraph.codegen.cuda import CudaTarget
 from mugraph.dialects.functions import argument_types
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
-from mugraph.errors import UserError
+from mugraph.errors import UserError, first_line
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.mugraph.known_plans import UsePlansPass
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
@@ -129,7 +129,7 @@ def compile_together(texts: Sequence[Generated]) -> list[Compiled | str]:
     except UserError as error:
         if len(texts) > 1:
             return [each for text in texts for each in compile_together([text])]
-        return [str(error).strip().splitlines()[0]]
+        return [first_line(error)]
     return [
         Compiled(library, text.signature, text.code, member) for member, text in enumerate(texts)
     ]

@@ -54,6 +54,9 @@ UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
     "sqrt": FunctionDescription("The square root of each element.", special=1),
     "rsqrt": FunctionDescription("1 divided by the square root of each element.", special=1),
     "reciprocal": FunctionDescription("1 divided by each element.", special=1),
+    "reciprocal_or_zero": FunctionDescription(
+        "1 divided by each element; 0 where an element is 0.", special=1
+    ),
     "erf": FunctionDescription("The error function of each element.", special=1),
     "log": FunctionDescription("The natural logarithm of each element.", special=1),
     "cos": FunctionDescription("The cosine of each element, in radians.", special=2),
@@ -137,7 +140,7 @@ FUNCTIONS = UNARY_FUNCTIONS | BINARY_FUNCTIONS | TERNARY_FUNCTIONS
 
 ZERO_AT_ZERO = frozenset(
     {"identity", "silu", "gelu", "tanh", "relu", "abs", "square", "sqrt", "erf", "sin"}
-    | {"mul_scalar", "round", "floor", "bits", "fp4"}
+    | {"mul_scalar", "round", "floor", "bits", "fp4", "reciprocal_or_zero"}
     | {"add", "sub", "mul", "max", "min", "less", "where", "mul_add"}
 )
 """Functions that are 0 where all their operands are."""

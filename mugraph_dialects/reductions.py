@@ -18,6 +18,11 @@ from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
 
+LEAST = -(2.0**100)
+"""What a maximum starts from where all may be minus infinity: below scores, and far from what
+overflows when it is scaled."""
+
+
 class Combiner(StrEnum):
     """How a reduction makes one number of two."""
 

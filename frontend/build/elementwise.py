@@ -318,6 +318,7 @@ class GraphOperators(ABC, Generic[T]):
     square = _of_one("square")
     rsqrt = _of_one("rsqrt")
     reciprocal = _of_one("reciprocal")
+    reciprocal_or_zero = _of_one("reciprocal_or_zero")
     erf = _of_one("erf")
     cos = _of_one("cos")
     round = _of_one("round")
@@ -396,6 +397,7 @@ max = of_tensors(_Graph.max)
 min = of_tensors(_Graph.min)
 pow = of_tensors(_Graph.pow)
 reciprocal = of_tensors(_Graph.reciprocal)
+reciprocal_or_zero = of_tensors(_Graph.reciprocal_or_zero)
 relu = of_tensors(_Graph.relu)
 rsqrt = of_tensors(_Graph.rsqrt)
 sigmoid = of_tensors(_Graph.sigmoid)
@@ -427,6 +429,7 @@ __all__ = [
     "nf4",
     "pow",
     "reciprocal",
+    "reciprocal_or_zero",
     "relu",
     "round",
     "rsqrt",

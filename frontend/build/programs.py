@@ -120,7 +120,22 @@ class ProgramOperators(MovingOperators):
     mean = _along("mean")
     variance = _along("variance")
     log_sum_exp = _along("log_sum_exp")
-    softmax = _along("softmax")
+
+    def softmax(
+        self,
+        x: DTensor,
+        dim: int = -1,
+        *,
+        dtype: Attribute | None = None,
+        name: str | None = None,
+    ) -> DTensor:
+        """exp(x) / sum of exp(x) along a dimension, in fp32; the largest element is taken away.
+
+        Of no elements, where masks by lengths leave none of a row, it is 0.
+        """
+        dim = self.dim("softmax", x, dim)
+        or_zero = kn.may_be_empty(self._value(x), dim)
+        return self.reduce("softmax", x, dim, x.shape[dim], dtype, name, or_zero=or_zero)
 
     def reduction_min(
         self,

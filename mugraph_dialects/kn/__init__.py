@@ -29,6 +29,7 @@ from mugraph.dialects.kn.compute import (
     MatmulOp,
 )
 from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
+from mugraph.dialects.kn.empty_rows import may_be_empty
 from mugraph.dialects.kn.extent import ExtentOp
 from mugraph.dialects.kn.gather import GatherOp, count_of_rows
 from mugraph.dialects.kn.groups import GroupTilesOp, SortGroupsOp
@@ -196,6 +197,7 @@ __all__ = [
     "lay_out",
     "lay_out_row_major",
     "loop_invariant_tiles",
+    "may_be_empty",
     "may_be_row_major",
     "phases_of",
     "regrouped",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import SSAValue
-from xdsl.irdl import operand_def
+from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import operand_def, opt_prop_def
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.kn.composite import CompositeOp, Expansion
-from mugraph.dialects.reductions import Combiner, ReductionOperator
+from mugraph.dialects.reductions import LEAST, Combiner, ReductionOperator
 
 
 class StatisticOp(ReductionOperator, CompositeOp):
@@ -36,9 +36,12 @@ class StatisticOp(ReductionOperator, CompositeOp):
         super().verify_()
         verify_no_integers(self, [self.input, self.result], "kn.cast")
 
-    def powers(self, parts: Expansion) -> tuple[SSAValue, SSAValue]:
-        """The largest element, and e to the power of what each element is above it."""
+    def powers(self, parts: Expansion, least: float | None = None) -> tuple[SSAValue, SSAValue]:
+        """The largest element, or ``least``, and e to the power of what each is above it."""
         largest = parts.reduce(self.input, [self.reduced_dim], Combiner.MAX)
+        if least is not None:
+            bound = parts.apply("fill", largest, constants=(least,))
+            largest = parts.apply("max", largest, bound)
         return largest, parts.apply("exp", parts.apply("sub", self.input, largest))
 
 
@@ -93,13 +96,34 @@ class SoftmaxOp(StatisticOp):
     """exp(x) / sum of exp(x) along a dimension, in fp32; the largest element is taken away first.
 
     ``%y = kn.softmax %x dim 1 : tensor<4x64xf16> -> tensor<4x64xf16>``.
+
+    A row that is minus infinity throughout has no softmax: 0 / 0.  ``%y = kn.softmax %x dim 1
+    or_zero`` is 0 there, which is what attention over no keys needs.
     """
 
     name = "kn.softmax"
     KEEPS_EXTENT: ClassVar[bool] = True
 
+    or_zero = opt_prop_def(UnitAttr)
+
+    assembly_format = (
+        "$input `dim` $dim (`or_zero` $or_zero^)? (`workspace` $workspace^)? attr-dict "
+        "`:` type($input) `->` type($result)"
+    )
+
+    def __init__(
+        self, operand: SSAValue, dim: int, result_type: Attribute, *, or_zero: bool = False
+    ) -> None:
+        super().__init__(operand, dim, result_type)
+        if or_zero:
+            self.or_zero = UnitAttr()
+
     def expand(self, parts: Expansion) -> SSAValue:
         """Each power divided by the sum of all."""
-        _, powers = self.powers(parts)
+        least = None if self.or_zero is None else LEAST
+        _, powers = self.powers(parts, least)
         total = parts.reduce(powers, [self.reduced_dim])
-        return parts.apply("div", powers, total, type_=self.result.type)
+        if self.or_zero is None:
+            return parts.apply("div", powers, total, type_=self.result.type)
+        inverse = parts.apply("reciprocal_or_zero", total)
+        return parts.apply("mul", powers, inverse, type_=self.result.type)

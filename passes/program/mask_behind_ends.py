@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
@@ -68,7 +69,7 @@ def constants_behind(op: Operation, operands: Sequence[Constants]) -> Constants:
 
 @constants_behind.register
 def _(op: kn.SoftmaxOp, operands: Sequence[Constants]) -> Constants:
-    # Along another dimension all of a row may be minus infinity, which has no softmax.
+    # Behind another dimension's end all of a row may be minus infinity, which may have no softmax.
     return {op.reduced_dim: 0.0} if operands[0].get(op.reduced_dim) == -math.inf else {}
 
 
@@ -132,6 +133,8 @@ def mask_behind_ends(
                     if identity == -math.inf:
                         _use_in_functions(mask, op)
                 op.operands[operand] = known[value, dim, identity]
+        if isinstance(op, kn.SoftmaxOp) and kn.may_be_empty(op.input, op.reduced_dim):
+            op.or_zero = UnitAttr()
         constants = constants_behind(op, [behind.get(value, {}) for value in op.operands])
         behind.update(dict.fromkeys(op.results, constants))
 

@@ -116,6 +116,24 @@ def _reciprocal(x: NormalForm) -> NormalForm:
     return _divide(nf.constant(1), x)
 
 
+def _reciprocal_or_zero(x: NormalForm) -> NormalForm:
+    """Factors that are never 0 leave it; of the rest it is a reciprocal only if that is not 0."""
+    if not x.terms:
+        return x
+    never_zero = tuple(
+        (factor, power)
+        for factor, power in shared_factors(x)
+        if isinstance(factor, Exponential)
+        or (isinstance(factor, Power) and is_positive(factor.base))
+    )
+    number = x.terms[0].coefficient
+    rest = nf.scale(without(never_zero, x), 1 / number)
+    inverted = nf.product(tuple((factor, -power) for factor, power in never_zero), 1 / number)
+    if is_positive(rest):
+        return nf.multiply(inverted, inverse(rest))
+    return nf.multiply(inverted, nf.application("reciprocal or zero", [rest]))
+
+
 def _rsqrt(x: NormalForm) -> NormalForm:
     return _reciprocal(root(x))
 
@@ -377,6 +395,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "gelu": _gelu,
     "erf": _erf,
     "reciprocal": _reciprocal,
+    "reciprocal_or_zero": _reciprocal_or_zero,
     "rsqrt": _rsqrt,
     "abs": _abs,
     "where": where,

@@ -194,6 +194,10 @@ class BoundedArray(ComponentArray):
 
         return self._result(value, bound)
 
+    def reciprocal_or_zero(self) -> Self:
+        """1 over the number; 0 where it is 0."""
+        return self.select(self.lift(1).divide(self), self.lift(0))
+
     def negative(self) -> Self:
         """The number with the other sign, which is exact."""
         return self.of([-self.value, *self.components[1:]])

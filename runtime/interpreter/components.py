@@ -75,6 +75,10 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
     def divide(self, other: Any) -> Self:
         """The quotient."""
 
+    def reciprocal_or_zero(self) -> Self:
+        """1 over the number; a kind of number that knows which ones are 0 makes 0 of those."""
+        return self.lift(1).divide(self)
+
     @abstractmethod
     def matmul(self, other: Any) -> Self:
         """The matrix product over the last two axes."""

@@ -183,6 +183,10 @@ class CoverageArray(ComponentArray):
         value = _above_zero(self.value / other.value, self.value == 0)
         return self._flow(value, (self, True), (other, self.value != 0))
 
+    def reciprocal_or_zero(self) -> Self:
+        """1 over the number; 0 where it is 0."""
+        return self._flow(functions.reciprocal_or_zero(self.value), (self, True))
+
     def power(self, other: Self) -> Self:
         """The number to the power of another."""
         value = np.power(self.value, other.value)

@@ -217,6 +217,13 @@ def reciprocal(x: Array) -> Array:
     return 1.0 / x
 
 
+def reciprocal_or_zero(x: Array) -> Array:
+    """1 / x; 0 where x is 0."""
+    if isinstance(x, ComponentArray):
+        return cast(Any, x.reciprocal_or_zero())
+    return np.where(x == 0, np.zeros_like(x), 1.0 / x)
+
+
 SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "identity": identity,
     "exp": np.exp,
@@ -257,6 +264,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scaled_exp": scaled_exp,
     "scaled_exp_difference": scaled_exp_difference,
     "reciprocal": reciprocal,
+    "reciprocal_or_zero": reciprocal_or_zero,
 }
 """What each function of :mod:`mugraph.dialects.elementwise` computes: operands, then constants."""
 

@@ -33,15 +33,25 @@ from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.dialects.kn import CustomizedOp, Phase, loop_invariant_tiles, phases_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.ragged import Bounds
+from mugraph.dialects.reductions import LEAST
 from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tb.reduction import no_running_maximum
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
-from mugraph.passes.mugraph.online_softmax.masked import LEAST, least_of
+from mugraph.passes.mugraph.online_softmax.masked import least_of
 
 Degree = Fraction
 NONE = Degree(0)
 """The degree of what does not depend on the exponentials."""
+
+
+POWERS = {
+    "mul_scalar": Degree(1),
+    "square": Degree(2),
+    "sqrt": Degree(1, 2),
+    "reciprocal_or_zero": Degree(-1),
+}
+"""Functions f with f(a b) = a^p f(b) for a positive a: the power p."""
 
 
 class OnlineSoftmax(NamedTuple):
@@ -71,8 +81,7 @@ def degree_of_result(op: Operation, degrees: Sequence[Degree], dim: int) -> Degr
 @degree_of_result.register
 def _(op: tb.UnaryOp, degrees: Sequence[Degree], dim: int) -> Degree | None:
     (degree,) = degrees
-    powers = {"mul_scalar": Degree(1), "square": Degree(2), "sqrt": Degree(1, 2)}
-    power = powers.get(op.FUNCTION)
+    power = POWERS.get(op.FUNCTION)
     return None if power is None else degree * power
 
 

@@ -13,10 +13,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn, tb
-
-LEAST = -(2.0**100)
-"""Below scores, and far from what overflows when it is scaled."""
-
+from mugraph.dialects.reductions import LEAST
 
 def least_of(scores: SSAValue) -> float:
     """What a running maximum of scores starts from."""

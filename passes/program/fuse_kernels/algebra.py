@@ -361,7 +361,7 @@ def _square(
 
 
 def _multiplicative(function: str, degree: Fraction) -> Rule:
-    """A function with f(a b) = f(a) f(b)."""
+    """A function with f(a b) = f(a) f(b), and f(a) = a^degree for a positive a."""
 
     def rule(
         writer: TileWriter, type_: Attribute, constants: Sequence[float], forms: Sequence[Form]
@@ -429,6 +429,7 @@ RULES: dict[str, Rule] = {
     "log": _log,
     "square": _square,
     "abs": _multiplicative("abs", Fraction(1)),
+    "reciprocal_or_zero": _multiplicative("reciprocal_or_zero", Fraction(-1)),
 }
 """Functions through which numbers that exist after the loop pass."""
 

@@ -1,7 +1,7 @@
 // Scalar functions on float, composed at compile time into operators and epilogues; the identity also on integers, and
 // some on int64_t, modulo 2^64.
 //
-// Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt, Reciprocal and MulScalar are one
+// Each has `static float apply(float...)`. Rounding: Add, Sub, Mul, Div, Square, Sqrt, Reciprocal, ReciprocalOrZero and MulScalar are one
 // IEEE operation, rounded to nearest (unless a file is compiled with -use_fast_math). Exp, Log, Tanh and Pow are CUDA's
 // expf, logf, tanhf and powf, at most 2, 1, 2 and 4 ulp off over the whole range; Rsqrt, Erf, Cos and Sin are rsqrtf,
 // erff, cosf and sinf, at most 2 ulp off; Silu and Sigmoid divide by 1 + Exp with 2 ulp more; Softplus takes log1pf of
@@ -208,6 +208,10 @@ struct Nf4 {
 
 struct Reciprocal {
   static __device__ __forceinline__ float apply(float x) { return 1.0f / x; }
+};
+
+struct ReciprocalOrZero {
+  static __device__ __forceinline__ float apply(float x) { return x == 0.0f ? 0.0f : 1.0f / x; }
 };
 
 // Multiplies by the float whose bits are kBits, so that no decimal text has to be parsed back exactly.

@@ -26,7 +26,7 @@ from mugraph.runtime.interpreter import run_function
 Array = Any
 SEQUENCES, HEADS, GROUP, WIDTH, PAGES, PAGE, POOL = 3, 2, 4, 64, 16, 32, 20
 """Of eight pages another kernel may gather them first."""
-LENGTHS = np.array([1, PAGES * PAGE, 37], np.int32)
+LENGTHS = np.array([0, PAGES * PAGE, 37], np.int32)
 
 
 def before_end(*at: LinearForm) -> LinearForm:
@@ -80,8 +80,9 @@ def inputs_of(*, lie_in_pages: bool, heads_first: bool = True) -> tuple[list[Arr
         given = [q, k, v, LENGTHS]
     scores = q.astype(float) @ k.astype(float).swapaxes(-1, -2) * 0.25
     scores[np.arange(PAGES * PAGE) >= LENGTHS[:, None, None, None] + 0 * scores] = -np.inf
-    powers = np.exp(scores - scores.max(-1, keepdims=True))
-    return given, powers / powers.sum(-1, keepdims=True) @ v.astype(float)
+    powers = np.exp(scores)
+    # Of no keys the sum is 0, and so is the result.
+    return given, powers / np.maximum(powers.sum(-1, keepdims=True), 1e-30) @ v.astype(float)
 
 
 @cache

@@ -10,14 +10,23 @@ import math
 from collections.abc import Sequence
 
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.reductions import LEAST
 
 def least_of(scores: SSAValue) -> float:
     """What a running maximum of scores starts from."""
-    return LEAST if is_masked(scores) else -math.inf
+    return LEAST if is_masked(scores) or _takes_empty_rows(scores) else -math.inf
+
+
+def _takes_empty_rows(scores: SSAValue) -> bool:
+    """Whether what is made of scores is 0 if all of a row are minus infinity, as of no parts."""
+    op = scores.owner
+    block = op.parent if isinstance(op, Operation) else None
+    return block is not None and any(
+        isinstance(each, tb.UnaryOp) and each.FUNCTION == "reciprocal_or_zero" for each in block.ops
+    )
 
 
 def is_passed_on(op: tb.ReductionMaxOp) -> bool:

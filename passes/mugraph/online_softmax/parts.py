@@ -211,13 +211,13 @@ def apply_parts(match: PartsMatch) -> None:
     map_ = source.map_ if len(tile) - 1 in match.output.map_ else _maps_of_rows(source)
     load = tb.InputOp(argument, map_, source.loop_dim, rows)
     load.result.name_hint = "max_part"
+    first_op = block.first_op
+    assert first_op is not None
+    Rewriter.insert_op(load, InsertPoint.before(first_op))
     running, below = subtract_maximum(load.result, match.dim)
     weight = tb.ExpOp(below.result)
     weight.result.name_hint = "weight"
-    steps = [load, running, below, weight]
-    first_op = block.first_op
-    assert first_op is not None
-    Rewriter.insert_op(steps, InsertPoint.before(first_op))
+    Rewriter.insert_op([running, below, weight], InsertPoint.before(first_op))
     for part in match.loads:
         scaled = tb.MulOp(
             part.result, weight.result, tb.STensorType(shape_of(part.result.type), f32)

@@ -34,6 +34,7 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "sqrt": lambda x: np.sqrt(x),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "reciprocal": lambda x: 1 / x,
+    "reciprocal_or_zero": lambda x: 1 / x,
     "erf": lambda x: erf(x),
     "fill": lambda x: np.full_like(x, SCALE),
     "log": lambda x: np.log(x),
@@ -385,6 +386,7 @@ SPECIAL = {
     "sin": [np.nan, np.nan, np.nan, -0.0],
     "rsqrt": [0.0, np.nan, np.nan, -np.inf],
     "reciprocal": [0.0, -0.0, np.nan, -np.inf],
+    "reciprocal_or_zero": [0.0, -0.0, np.nan, 0.0],
     "fill": [np.float16(SCALE)] * 4,
 }
 """Of infinity, -infinity, NaN and -0."""

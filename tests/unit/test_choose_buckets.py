@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -208,6 +209,22 @@ def test_a_size_without_an_estimate_is_no_end(monkeypatch: pytest.MonkeyPatch) -
     without = 512
     with pytest.raises(NamedExtentError, match="write where ranges end in 'buckets'"):
         time_sizes(mlp(512), sizes, TARGET)
+
+
+def test_an_end_without_an_estimate_at_one_size_serves_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = times.PlannedKernel.time
+
+    def time(self: Any, parts: dict[str, float], target: Target) -> float:
+        is_64 = any(each.extent == 64 for each in self.space.dimensions)
+        return math.inf if is_64 and parts.get("m", 1.0) < 1.0 else known(self, parts, target)
+
+    monkeypatch.setattr(times.PlannedKernel, "time", time)
+    table = time_sizes(mlp(512), [(16,), (64,), (512,)], TARGET)
+    assert [*table.times] == [(16,), (64,), (512,)]
+    assert table.times[64,][16,] == math.inf
+    assert choose_ends(table, most=2)[0] == (16,)
 
 
 def test_an_estimate_chooses_at_least_one_bucket() -> None:

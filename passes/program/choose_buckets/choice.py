@@ -30,7 +30,9 @@ class SizeTimes:
     """Nanoseconds of a program, by estimate."""
 
     times: dict[Values, dict[Values, float]]
-    """Of the kernels planned for each size at each size that it holds, its own among them."""
+    """Of the kernels planned for each size at each size that it holds, its own among them.
+
+    Infinite where an estimate has none, though not at their own size."""
 
     @property
     def largest(self) -> Values:

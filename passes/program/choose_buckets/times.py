@@ -63,7 +63,7 @@ class PlannedKernel:
 def time_sizes(function: FuncOp, sizes: Sequence[Values], target: Target) -> SizeTimes:
     """How long the kernels planned for each size take at it and at those that it holds.
 
-    Sizes at which no time of a kernel is known are left out.  Raises :class:`NamedExtentError`
+    Sizes at which no time of their own kernels is known are left out.  Raises :class:`NamedExtentError`
     where the largest is one of them.
     """
     function = function.clone()
@@ -94,8 +94,11 @@ def time_sizes(function: FuncOp, sizes: Sequence[Values], target: Target) -> Siz
 def _known(
     times: Mapping[Values, dict[Values, float]], label: str, largest: Values
 ) -> dict[Values, dict[Values, float]]:
-    """The sizes at which all times of a function's kernels are known."""
-    known = [size for size, row in times.items() if all(map(math.isfinite, row.values()))]
+    """The sizes at which the time of a function's kernels is known under their own plan.
+
+    Under the plan of a larger size it may be infinite: then that is no end for this one.
+    """
+    known = [size for size in times if math.isfinite(times[size][size])]
     if largest not in known:
         raise NamedExtentError(
             f"{label}: an estimate shall choose buckets, but there is none of a kernel at the "

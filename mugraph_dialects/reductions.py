@@ -17,7 +17,6 @@ from mugraph.dialects.elementwise import round_to_fp32
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import dims, op_label, shape_of
 
-
 LEAST = -(2.0**100)
 """What a maximum starts from where all may be minus infinity: below scores, and far from what
 overflows when it is scaled."""

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn, tb
 from mugraph.dialects.reductions import LEAST
 
+
 def least_of(scores: SSAValue) -> float:
     """What a running maximum of scores starts from."""
     return LEAST if is_masked(scores) or _takes_empty_rows(scores) else -math.inf

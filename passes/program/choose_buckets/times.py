@@ -63,8 +63,8 @@ class PlannedKernel:
 def time_sizes(function: FuncOp, sizes: Sequence[Values], target: Target) -> SizeTimes:
     """How long the kernels planned for each size take at it and at those that it holds.
 
-    Sizes at which no time of their own kernels is known are left out.  Raises :class:`NamedExtentError`
-    where the largest is one of them.
+    Sizes at which no time of their own kernels is known are left out.  Raises
+    :class:`NamedExtentError` where the largest is one of them.
     """
     function = function.clone()
     extents = called_extents(require_names(function).values())

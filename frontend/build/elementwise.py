@@ -130,7 +130,7 @@ class GraphOperators(ABC, Generic[T]):
         tensors = [x for x in operands if isinstance(x, Handle)]
         if not tensors:
             raise BuildError(f"{function}: {list(operands)} are numbers; one must be a tensor")
-        smallest = sorted(tensors, key=lambda x: math.prod(x.shape))[0]
+        smallest = sorted(tensors, key=lambda x: int(math.prod(x.shape)))[0]
         numbers = [x for at, x in enumerate(operands) if at != CONDITIONS.get(function)]
         whole = [x.dtype for x in numbers if isinstance(x, Handle) and is_integer(x.dtype)]
         constant_type = whole[0] if whole else f32

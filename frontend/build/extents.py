@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mugraph.build.errors import BuildError, in_names, require_integers
+from mugraph.build.named_numbers import NamedNumber
 from mugraph.build.tensors import DTensor
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
@@ -44,7 +45,7 @@ COMPUTED = 5
 """What is more than such a part of an extent's prime may be computed from it."""
 
 
-class Extent(int):
+class Extent(NamedNumber):
     """A dimension whose extent is known when the kernel is called.
 
     Its values are the multiples of ``multiple`` up to ``largest``.  A kernel is compiled for the
@@ -91,16 +92,27 @@ class Extent(int):
         if holder is not None and not isinstance(holder, BlockArgument):
             raise BuildError(f"Extent: '{name}' is held by {held!r}, which is no input of a graph")
         index = None if holder is None else holder.index
-        extent = super().__new__(cls, prime)
+        extent = super().__new__(cls, prime, name)
         extent.named = NamedExtent(name, largest, multiple, ends, held=index, most_buckets=most)
         return extent
+
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = NamedNumber.refuse
 
     def __repr__(self) -> str:
         return f"Extent({self.named.name!r}, largest={self.named.largest})"
 
 
 def note_extents(known: dict[str, Extent], dims: Iterable[object]) -> None:
-    """Adds the named extents among a tensor's; raises where one name has two meanings."""
+    """Adds the named extents among a tensor's; raises where one name has two meanings.
+
+    Raises, too, for what is computed of them.
+    """
+    for number in (each for each in dims if isinstance(each, NamedNumber)):
+        if int(number) not in STAND_INS:
+            raise BuildError(
+                f"new_input: an extent would be '{number.text}', which is computed of what only a "
+                "call says: not yet; give it a mi.Extent of its own"
+            )
     for extent in (each for each in dims if isinstance(each, Extent)):
         other = known.setdefault(extent.named.name, extent)
         if other.named != extent.named:
@@ -150,7 +162,7 @@ def _names(type_: Attribute, known: Mapping[str, Extent]) -> Names:
 
 
 def _require_alone(extent: int, value: SSAValue, known: Mapping[str, Extent]) -> None:
-    for name, prime in known.items():
+    for name, prime in ((name, int(each)) for name, each in known.items()):
         if extent % prime == 0 and extent != prime:
             raise BuildError(
                 f"a dimension of {value_label(value)} would be '{name}' times {extent // prime}; "

@@ -204,7 +204,7 @@ class KernelGraph(CollectiveOperators):
         return str(self.module()) if self._outputs else "\n".join(map(str, self._block.ops))
 
     def _type_of(self, shape: Sequence[int], dtype: Attribute) -> Attribute:
-        return TensorType(dtype, shape)
+        return TensorType(dtype, [int(extent) for extent in shape])
 
     def _handle(self, value: SSAValue) -> DTensor:
         return DTensor(value, self)

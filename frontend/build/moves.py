@@ -11,6 +11,7 @@ from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
 from mugraph.build.tensors import DTensor
 from mugraph.dialects import kn
+from mugraph.dialects.tensor_types import shape_of
 from mugraph.dialects.windows import Mode, Windows
 
 
@@ -90,11 +91,12 @@ class MovingOperators(GraphOperators[DTensor]):
         value, shape = self._value(x), list(require_integers("reshape", shape))
         if shape.count(-1) == 1:
             known = -math.prod(shape)
-            if known < 1 or math.prod(x.shape) % known:
+            elements = math.prod(shape_of(value.type))
+            if known < 1 or elements % known:
                 raise BuildError(
                     f"reshape: no extent for -1 in {shape} gives the elements of {x!r}"
                 )
-            shape[shape.index(-1)] = math.prod(x.shape) // known
+            shape[shape.index(-1)] = elements // known
         if any(extent < 1 for extent in shape):
             raise BuildError(f"reshape: extents {shape}; expected numbers of at least 1, or one -1")
         if tuple(shape) == x.shape:
@@ -132,5 +134,5 @@ class MovingOperators(GraphOperators[DTensor]):
         if dims is None:
             dims = [*range(rank - 2), rank - 1, rank - 2] if rank > 1 else [0]
         order = [self.dim("transpose", x, dim) for dim in require_integers("transpose", dims)]
-        type_ = TensorType(x.dtype, [x.shape[dim] for dim in order])
+        type_ = TensorType(x.dtype, [int(x.shape[dim]) for dim in order])
         return self._add(kn.TransposeOp(value, order, type_), name)

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from mugraph.build.errors import BuildError, in_names
+from mugraph.build.named_numbers import NamedNumber
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.tensor_types import (
     STAND_INS,
@@ -39,8 +40,14 @@ class Handle:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
-        return shape_of(self.value.type)
+        """The extents; of those that only a call says nothing may depend on the number."""
+        shape = shape_of(self.value.type)
+        if STAND_INS.keys().isdisjoint(shape):
+            return shape
+        return tuple(
+            NamedNumber(extent, STAND_INS[extent]) if extent in STAND_INS else extent
+            for extent in shape
+        )
 
     @property
     def dtype(self) -> Attribute:
@@ -197,27 +204,13 @@ def _require_known(x: DTensor, dim: int, part: slice, extent: int) -> None:
     if (part.start, part.stop) in ((None, None), (None, extent), (0, None), (0, extent)):
         return
     for number in (part.start, part.stop, extent):
-        if (name := _named_by(number)) is not None:
+        if isinstance(number, NamedNumber):
             raise BuildError(
-                f"{in_names(repr(x))}[...]: the slice of dimension {dim} depends on '{name}', "
+                f"{in_names(repr(x))}[...]: the slice of dimension {dim} depends on "
+                f"'{number.text}', "
                 "which is known only at a call; take all of the dimension, and mask what shall not "
                 "count"
             )
-
-
-COMPUTED_ENDS = 5
-"""Ends between such a part of an extent's stand-in and as many times it are computed from it."""
-
-
-def _named_by(number: int | None) -> str | None:
-    """The extent from which the end of a slice is computed, such as -m, m // 2 or 2 * m."""
-    if number is None:
-        return None
-    end, parts = abs(number), range(1, COMPUTED_ENDS + 1)
-    exact = [p for p in STAND_INS if any(end in (p // part, p * part) for part in parts)]
-    near = (p for p in STAND_INS if p // COMPUTED_ENDS < end < p * COMPUTED_ENDS)
-    prime = next(iter(exact), next(near, None))
-    return None if prime is None else STAND_INS[prime]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

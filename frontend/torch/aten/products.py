@@ -75,7 +75,7 @@ def _sort_groups(call: Call, groups: DTensor, count: int) -> list[DTensor]:
 def _linear(call: Call, x: DTensor, weight: DTensor, bias: DTensor | None = None) -> DTensor:
     """A product for each element along the first dimension: its extent may be a symbol."""
     first = next((extent for extent in x.shape[:-1] if extent != 1), 1)
-    rows = mi.reshape(x, (first, math.prod(x.shape[:-1]) // first, x.shape[-1]))
+    rows = mi.reshape(x, (first, -1, x.shape[-1]))
     matrix = mi.reshape(mi.transpose(weight), (1, *reversed(weight.shape)))
     if bias is None:
         return mi.reshape(_product(call, rows, matrix, call.dtype), call.shape)

@@ -37,6 +37,8 @@ class LinearForm:
     def __add__(self, other: LinearForm | int) -> LinearForm:
         if isinstance(other, int):
             return LinearForm(self.coefficients, self.constant + other)
+        if not isinstance(other, LinearForm):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return NotImplemented
         pairs = zip(self.coefficients, other.coefficients, strict=True)
         return LinearForm(tuple(map(sum, pairs)), self.constant + other.constant)
 

@@ -96,8 +96,6 @@ class Extent(NamedNumber):
         extent.named = NamedExtent(name, largest, multiple, ends, held=index, most_buckets=most)
         return extent
 
-    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = NamedNumber.refuse
-
     def __repr__(self) -> str:
         return f"Extent({self.named.name!r}, largest={self.named.largest})"
 
@@ -165,7 +163,8 @@ def _require_alone(extent: int, value: SSAValue, known: Mapping[str, Extent]) ->
     for name, prime in ((name, int(each)) for name, each in known.items()):
         if extent % prime == 0 and extent != prime:
             raise BuildError(
-                f"a dimension of {value_label(value)} would be '{name}' times {extent // prime}; "
+                f"a dimension of {value_label(value)} would be '{name}' times "
+                f"{in_names(str(extent // prime))}; "
                 f"keep '{name}' a dimension of its own"
             )
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+import operator
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from mugraph.build.errors import BuildError
 from mugraph.dialects.tensor_types import STAND_INS
 
+# It is an integer to type checkers, as it stands where extents do.  It is none when it runs: a
+# float divided by an integer, or times one, would not ask it.
+_Integer = int if TYPE_CHECKING else object
 
-class NamedNumber(int):
-    """The value of a named extent, or what sums and products by numbers make of it.
+
+class NamedNumber(_Integer):
+    """The value of a named extent, or what sums and products by whole numbers make of it.
 
     While a graph is built a number stands in for it, so nothing may depend on which one it is:
     what would raises :class:`BuildError`.
@@ -17,46 +22,74 @@ class NamedNumber(int):
 
     text: str
     """What it is in terms of extents: ``m`` or ``2 * m``."""
+    stand_in: int
 
     def __new__(cls, value: int, text: str = "") -> Self:
         """The number that stands in for what ``text`` says."""
-        number = super().__new__(cls, value)
-        number.text = text or f"{int(value)}"
+        number = super().__new__(cls)
+        number.stand_in, number.text = value, text or f"{value}"
         return number
 
+    def __repr__(self) -> str:
+        return self.text
+
+    def __index__(self) -> int:
+        return self.stand_in
+
+    __int__ = __index__
+
+    def __hash__(self) -> int:
+        return hash(self.stand_in)
+
+    def __eq__(self, other: object) -> bool:
+        return self.stand_in == other
+
+    def __lt__(self, other: Any) -> bool:
+        return self.stand_in < self._compared(other)
+
+    def __le__(self, other: Any) -> bool:
+        return self.stand_in <= self._compared(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self.stand_in > self._compared(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return self.stand_in >= self._compared(other)
+
     def __add__(self, other: Any) -> Any:
-        return self._made(int.__add__(self, other), self.text, "+", other)
+        return _made(self, "+", other)
 
     def __radd__(self, other: Any) -> Any:
-        return self._made(int.__radd__(self, other), other, "+", self.text)
+        return _made(other, "+", self)
 
     def __sub__(self, other: Any) -> Any:
-        return self._made(int.__sub__(self, other), self.text, "-", other)
+        return _made(self, "-", other)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._made(int.__rsub__(self, other), other, "-", self.text)
+        return _made(other, "-", self)
 
     def __mul__(self, other: Any) -> Any:
-        return self._made(int.__mul__(self, other), self.text, "*", other)
+        return _made(self, "*", other)
 
     def __rmul__(self, other: Any) -> Any:
-        return self._made(int.__rmul__(self, other), other, "*", self.text)
+        return _made(other, "*", self)
 
     def __neg__(self) -> Any:
-        return NamedNumber(int.__neg__(self), f"-{self.text}")
+        return NamedNumber(-self.stand_in, f"-{_text(self, '-')}")
 
-    def _made(self, value: Any, left: Any, sign: str, right: Any) -> Any:
-        if value is NotImplemented:
-            return self.refuse(right) if isinstance(right, float) else value
-        if (sign, value) == ("*", int(self)):
-            return self
-        if (sign, value) == ("-", 0):
-            return 0  # whatever the number is
-        texts = (
-            each.text if isinstance(each, NamedNumber) else f"{each}" for each in (left, right)
-        )
-        first, second = (f"({each})" if sign == "*" and " " in each else each for each in texts)
-        return NamedNumber(value, f"{first} {sign} {second}")
+    def __floordiv__(self, other: Any) -> Any:
+        """Defined by a factor that is named, too: what is left does not depend on it."""
+        if not isinstance(other, NamedNumber) or self.stand_in % other.stand_in:
+            return self.refuse()
+        quotient = self.stand_in // other.stand_in
+        return NamedNumber(quotient, STAND_INS[quotient]) if quotient in STAND_INS else quotient
+
+    def __mod__(self, other: Any) -> Any:
+        return self - (self // other) * other
+
+    def _compared(self, other: Any) -> int:
+        """A number that may stand beside it: 1 or less, as there is no value of no elements."""
+        return int(other) if other <= 1 or isinstance(other, NamedNumber) else self.refuse()
 
     def refuse(self, *_: Any) -> NoReturn:
         """What would depend on the number that stands in."""
@@ -66,15 +99,30 @@ class NamedNumber(int):
             "as a number; compute with a tensor that the call gives"
         )
 
-    def __floordiv__(self, other: Any) -> Any:
-        """Defined by a factor that is named, too: what is left does not depend on it."""
-        if not isinstance(other, NamedNumber) or int(self) % int(other):
-            return self.refuse()
-        quotient = int(self) // int(other)
-        return NamedNumber(quotient, STAND_INS[quotient]) if quotient in STAND_INS else quotient
-
-    def __mod__(self, other: Any) -> Any:
-        return self - (self // other) * other
-
     __truediv__ = __rtruediv__ = __rfloordiv__ = __rmod__ = refuse
     __divmod__ = __rdivmod__ = __pow__ = __rpow__ = __float__ = refuse
+
+
+_SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
+def _made(left: Any, sign: str, right: Any) -> Any:
+    """What is computed of two numbers, of which one is named: a whole number, or a named one."""
+    for number in (left, right):
+        if not isinstance(number, int | NamedNumber):
+            (right if number is left else left).refuse()
+    value: int = _SIGNS[sign](int(left), int(right))
+    if value == 0 and sign != "+":
+        return 0  # whatever the numbers are
+    same = next((each for each in (left, right) if value == each), None)
+    return (
+        NamedNumber(value, f"{_text(left, sign)} {sign} {_text(right, sign)}")
+        if same is None
+        else same
+    )
+
+
+def _text(number: Any, sign: str) -> str:
+    """A number as a summand or a factor of a text."""
+    text = number.text if isinstance(number, NamedNumber) else f"{number}"
+    return f"({text})" if sign != "+" and " " in text else text

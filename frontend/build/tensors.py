@@ -147,6 +147,8 @@ class Handle:
         """One of two operators of the graph, as the second operand is a number or a tensor."""
         if isinstance(other, Handle):
             return getattr(self.graph, of_tensors)(self, other)
+        if isinstance(other, NamedNumber):
+            other.refuse()
         if hasattr(other, "shape") and not isinstance(other, Real):
             raise BuildError(
                 f"{of_tensors}: the second operand is a {type(other).__name__}, which is no tensor "

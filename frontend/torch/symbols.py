@@ -78,7 +78,7 @@ def stride_of(value: Any) -> int:
     if not is_symbol(value):
         return int(value)
     expression = value.node.expr
-    known = {each: _named(each, value.node.shape_env) for each in expression.free_symbols}
+    known = {each: int(_named(each, value.node.shape_env)) for each in expression.free_symbols}
     return int(expression.subs(known))
 
 

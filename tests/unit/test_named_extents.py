@@ -607,6 +607,41 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
 
 
 @pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x, m: x * (1.0 / m),
+        lambda x, m: x * m,
+        lambda x, m: x * x.shape[0] ** -0.5,
+        lambda x, m: x[:, : m % 7],
+        lambda x, m: x[:, : m // 2],
+        lambda x, m: x if m > 5 else x + 1.0,
+        lambda x, m: mi.mask(x, lambda i, j: m - 1 - i),
+    ],
+)
+def test_nothing_depends_on_what_stands_in_for_an_extent(
+    compute: Callable[[mi.DTensor, mi.Extent], object],
+) -> None:
+    graph, m = mi.new_kernel_graph(), rows()
+    x = graph.new_input((m, 16), name="x")
+    with pytest.raises(mi.BuildError, match=r"'m.*' is known only at a call: while a graph is"):
+        compute(x, m)
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(lambda m: slice(m - 1), "m - 1"), (lambda m: slice(2 * (m + 1), None), r"2 \* \(m \+ 1\)")],
+)
+def test_a_slice_says_what_it_depends_on(part: Callable[[mi.Extent], slice], text: str) -> None:
+    graph, m = mi.new_kernel_graph(), rows()
+    x = graph.new_input((m, 16), name="x")
+    for extent in (m, x.shape[0]):
+        with pytest.raises(mi.BuildError, match=f"the slice of dimension 1 depends on '{text}'"):
+            x[:, part(extent)]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(mi.BuildError, match="an extent would be 'm \\+ 1'"):
+        graph.new_input((m + 1, 4))
+
+
+@pytest.mark.parametrize(
     ("program", "message"),
     [
         (mean_of_rows, "combines elements along dimension 0 of %x, whose extent 'm'"),

@@ -16,6 +16,23 @@ func.func @softmax(%x: tensor<4x64xf16>) -> tensor<4x64xf16> {
 
 // -----
 
+// Of a row of minus infinity the maximum is a number, the sum 0, and so is each quotient.
+// CHECK-LABEL: @softmax_or_zero
+// CHECK-NEXT: [[M:%.*]] = kn.reduction %x combine max dim 1
+// CHECK-NEXT: [[L:%.*]] = kn.fill [[M]] with -1.2676506e+30
+// CHECK-NEXT: [[N:%.*]] = kn.max [[M]], [[L]]
+// CHECK-NEXT: [[D:%.*]] = kn.sub %x, [[N]]
+// CHECK-NEXT: [[E:%.*]] = kn.exp [[D]]
+// CHECK-NEXT: [[S:%.*]] = kn.reduction [[E]] dim 1
+// CHECK-NEXT: [[R:%.*]] = kn.reciprocal_or_zero [[S]]
+// CHECK-NEXT: kn.mul [[E]], [[R]]
+func.func @softmax_or_zero(%x: tensor<4x64xf16>) -> tensor<4x64xf16> {
+  %y = kn.softmax %x dim 1 or_zero : tensor<4x64xf16> -> tensor<4x64xf16>
+  func.return %y : tensor<4x64xf16>
+}
+
+// -----
+
 // A layer norm is a root mean square norm without the mean; that one has a kernel.
 // CHECK-LABEL: @layer_norm
 // CHECK-NEXT: [[S:%.*]] = kn.reduction %x dim 1 : tensor<4x64xf16> -> tensor<4x1xf32>

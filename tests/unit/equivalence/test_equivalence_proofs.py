@@ -85,6 +85,14 @@ def test_one_part_makes_both_meanings_equal() -> None:
         (elementwise("s sigmoid a", "x mul a s"), elementwise("x silu a")),
         (elementwise("s add a b", "x gelu s"), elementwise("s add b a", "x gelu s")),
         (elementwise("x rsqrt a"), elementwise("q sqrt a", "x reciprocal q")),
+        (
+            elementwise("e exp b", "p mul a e", "x reciprocal_or_zero p"),
+            elementwise("n mul_scalar b -1.0", "e exp n", "r reciprocal_or_zero a", "x mul r e"),
+        ),
+        (
+            elementwise("e exp b", "x reciprocal_or_zero e"),
+            elementwise("e exp b", "x reciprocal e"),
+        ),
         (elementwise("x abs a"), elementwise("n mul_scalar a -1.0", "x max n a")),
         (
             elementwise("e exp b", "r sqrt e", "p mul a r", "x abs p"),
@@ -144,6 +152,12 @@ def test_other_functions_are_not_proved(one: str, other: str) -> None:
     assert not proof(one, other).holds
     reference = Float64Reference(subject(other))
     assert reference.test(subject(one), [0]).difference is not None
+
+
+def test_what_may_be_zero_does_not_leave_its_reciprocal() -> None:
+    """Of 0 one is 0 and the other b."""
+    one = elementwise("r reciprocal_or_zero a", "q mul b r", "x mul q a")
+    assert not proof(one, elementwise("x mul_scalar b 1.0")).holds
 
 
 def test_a_kernel_may_read_other_tiles_than_the_one_before_wrote() -> None:

@@ -1,0 +1,74 @@
+"""A softmax of no elements is 0 where lengths may be 0, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import mugraph.build as mi
+from mugraph.dialects import kn
+from mugraph.dialects.linear_forms import LinearForm
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.interpreter import run_function
+
+Form = LinearForm
+
+
+def softmax_of(condition: Callable[..., Form | list[Form]], *, bias: bool = False) -> kn.SoftmaxOp:
+    """The softmax of a program whose scores a mask with a length leaves some of."""
+    graph = mi.new_kernel_graph("f")
+    x = graph.new_input((8, 16), name="x")
+    length = graph.new_input((1,), dtype=mi.int32, name="n")
+    seen = graph.mask(x, condition, lengths=[(length, 16)])
+    graph.mark_output(graph.softmax(seen + x if bias else seen, 1))
+    (op,) = (op for op in graph.module().walk() if isinstance(op, kn.SoftmaxOp))
+    return op
+
+
+@pytest.mark.parametrize(
+    ("condition", "may_be_empty"),
+    [
+        (lambda i, j, n: n - 1 - j, True),
+        (lambda i, j, n: n - j, False),  # the first is always there
+        (lambda i, j, n: n + i - j, False),  # queries behind a position
+        (lambda i, j, n: [i - j, n - 1 - j], True),
+        (lambda i, j, n: n + j - 16, True),  # the last n
+        (lambda i, j, n: n + j - 15, False),
+    ],
+)
+def test_where_lengths_may_leave_nothing(
+    condition: Callable[..., Form | list[Form]], *, may_be_empty: bool
+) -> None:
+    for bias in (False, True):
+        assert (softmax_of(condition, bias=bias).or_zero is not None) == may_be_empty
+
+
+def test_what_a_call_says_is_at_least_one() -> None:
+    graph = mi.new_kernel_graph("f")
+    q, k = (
+        graph.new_input((mi.Extent("m", largest=64), 16), name="q"),
+        graph.new_input((mi.Extent("n", largest=64), 16), name="k"),
+    )
+    graph.mark_output(graph.softmax(q @ graph.transpose(k), 1) @ k)
+    assert "or_zero" not in str(graph)
+
+
+def module(body: str) -> ModuleOp:
+    text = f"""
+    func.func @f(%x: tensor<4x8xf16>, %y: tensor<4x8xf16>) -> tensor<4x8xf32> {{
+      {body}
+      func.return %z : tensor<4x8xf32>
+    }}"""
+    return parse_text(make_context(), text, "text")
+
+
+def test_a_row_of_minus_infinity_is_zero() -> None:
+    both = module("%z = kn.softmax %x dim 1 or_zero : tensor<4x8xf16> -> tensor<4x8xf32>")
+    x = np.full((4, 8), -np.inf, np.float16)
+    x[1:, :3] = 1.0
+    (found,) = run_function(both, None, [x, x])
+    np.testing.assert_array_equal(found[0], 0.0)
+    np.testing.assert_allclose(found[1:, :3], 1 / 3, rtol=1e-6)

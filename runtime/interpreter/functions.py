@@ -221,7 +221,8 @@ def reciprocal_or_zero(x: Array) -> Array:
     """1 / x; 0 where x is 0."""
     if isinstance(x, ComponentArray):
         return cast(Any, x.reciprocal_or_zero())
-    return np.where(x == 0, np.zeros_like(x), 1.0 / x)
+    is_zero = x == 0
+    return np.where(is_zero, x.dtype.type(0), 1.0 / np.where(is_zero, x.dtype.type(1), x))
 
 
 SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {

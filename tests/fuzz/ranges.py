@@ -235,7 +235,7 @@ def apply(function: ScalarFunction, operands: Sequence[Range]) -> Range:
             return Range(-high, high, 2 * high if x.error else 0.0)
         case "rsqrt":
             return quotient(Range(1.0, 1.0), square_root(x))
-        case "reciprocal":
+        case "reciprocal" | "reciprocal_or_zero":
             return quotient(Range(1.0, 1.0), x)
         case "fill":
             # Errors are weighed against how far numbers differ: as if they did from 0.

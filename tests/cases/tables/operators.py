@@ -74,6 +74,7 @@ UNARY: dict[str, Unary] = {
     "sqrt": Unary(np.sqrt, Range(0.25, 9)),
     "rsqrt": Unary(lambda x: x**-0.5, Range(0.25, 9)),
     "reciprocal": Unary(lambda x: 1 / x, Range(0.25, 9)),
+    "reciprocal_or_zero": Unary(lambda x: 1 / x, Range(0.25, 9)),
     "erf": Unary(erf),
     "cos": Unary(np.cos),
     "round": Unary(np.rint, Range(-9, 9)),

@@ -9,8 +9,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import mugraph.build as mi
-from mugraph.dialects import kn
+from mugraph.dialects import kn, tb
 from mugraph.dialects.linear_forms import LinearForm
+from mugraph.passes.mugraph.plan.operators import special_of
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.interpreter import run_function
 
@@ -72,3 +73,27 @@ def test_a_row_of_minus_infinity_is_zero() -> None:
     (found,) = run_function(both, None, [x, x])
     np.testing.assert_array_equal(found[0], 0.0)
     np.testing.assert_allclose(found[1:, :3], 1 / 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("product", ["tb.matmul", "tb.add"])
+def test_a_guarded_quotient_counts_as_one_that_is_not(product: str) -> None:
+    tile = "!tb.stensor<16x16xf32>"
+    row = "!tb.stensor<16x1xf32>"
+    graph = f"""
+    func.func @f(%x: tensor<16x16xf32>, %s: tensor<16x1xf32>) -> tensor<16x16xf32> {{
+      %z = kn.customized %x, %s grid [1, 1, 1] block [32, 1, 1] forloop 1 {{
+      ^bb0(%0: tensor<16x16xf32>, %1: tensor<16x1xf32>):
+        %2 = tb.input %0 imap [-1] : tensor<16x16xf32> -> {tile}
+        %3 = tb.input %1 imap [-1] : tensor<16x1xf32> -> {row}
+        %4 = tb.div %2, %3 : ({tile}, {row}) -> {tile}
+        %5 = tb.reciprocal_or_zero %3 : {row} -> {row}
+        %6 = tb.mul %4, %5 : ({tile}, {row}) -> {tile}
+        %7 = {product} %6, %2 : ({tile}, {tile}) -> {tile}
+        tb.output %7 omap [-1] : {tile} -> tensor<16x16xf32>
+      }} : (tensor<16x16xf32>, tensor<16x1xf32>) -> tensor<16x16xf32>
+      func.return %z : tensor<16x16xf32>
+    }}"""
+    ops = [*parse_text(make_context(), graph, "text").walk()]
+    (quotient,) = (op for op in ops if isinstance(op, tb.DivOp))
+    (guarded,) = (op for op in ops if isinstance(op, tb.MulOp))
+    assert special_of(quotient) == special_of(guarded) == int(product == "tb.matmul")

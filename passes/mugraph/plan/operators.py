@@ -64,15 +64,33 @@ def special_of(op: Operation) -> int:
 
     A divisor of many elements, such as one of a row, is inverted once
     (``passes/schedule/promote_registers/divisors.py``).  Estimates of kernels with products were
-    fitted without that.
+    fitted without that.  There a guarded quotient counts as one that is not, so that it gets the
+    same plan.
     """
     if not isinstance(op, tb.ElementwiseOp):
         return 0
-    if isinstance(op, tb.DivOp) and shape_of(op.operands[1].type) != shape_of(op.results[0].type):
+    guarded = _is_guarded_quotient(op)
+    if guarded or _divides_rows(op):
         block = op.parent
         if block is not None and all(product_index(other) is None for other in block.ops):
             return 0
-    return sum(one.special for one in (op.function, *tb.epilogue_of(op).functions))
+    return guarded + sum(one.special for one in (op.function, *tb.epilogue_of(op).functions))
+
+
+def _divides_rows(op: Operation) -> bool:
+    """Whether an operator divides several elements by the same one."""
+    if not isinstance(op, tb.DivOp):
+        return False
+    return shape_of(op.operands[1].type) != shape_of(op.results[0].type)
+
+
+def _is_guarded_quotient(op: Operation) -> bool:
+    """Whether an operator multiplies by 1 over numbers, or by 0 where they are 0."""
+    factors = op.operands if isinstance(op, tb.MulOp) else ()
+    return any(
+        isinstance(one.owner, tb.UnaryOp) and one.owner.FUNCTION == "reciprocal_or_zero"
+        for one in factors
+    )
 
 
 def matrices_of(op: Operation) -> Sequence[tuple[SSAValue, SSAValue]]:

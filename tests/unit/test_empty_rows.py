@@ -29,20 +29,21 @@ def softmax_of(condition: Callable[..., Form | list[Form]], *, bias: bool = Fals
     return op
 
 
-@pytest.mark.parametrize(
-    ("condition", "may_be_empty"),
-    [
-        (lambda i, j, n: n - 1 - j, True),
-        (lambda i, j, n: n - j, False),  # the first is always there
-        (lambda i, j, n: n + i - j, False),  # queries behind a position
-        (lambda i, j, n: [i - j, n - 1 - j], True),
-        (lambda i, j, n: n + j - 16, True),  # the last n
-        (lambda i, j, n: n + j - 15, False),
-    ],
-)
-def test_where_lengths_may_leave_nothing(
-    condition: Callable[..., Form | list[Form]], *, may_be_empty: bool
-) -> None:
+Condition = Callable[[Form, Form, Form], Form | list[Form]]
+"""Of a row, a column and a length: what is at least 0 where a mask keeps."""
+
+CONDITIONS: list[tuple[Condition, bool]] = [
+    (lambda i, j, n: n - 1 - j, True),
+    (lambda i, j, n: n - j, False),  # the first is always there
+    (lambda i, j, n: n + i - j, False),  # queries behind a position
+    (lambda i, j, n: [i - j, n - 1 - j], True),
+    (lambda i, j, n: n + j - 16, True),  # the last n
+    (lambda i, j, n: n + j - 15, False),
+]
+
+
+@pytest.mark.parametrize(("condition", "may_be_empty"), CONDITIONS)
+def test_where_lengths_may_leave_nothing(condition: Condition, *, may_be_empty: bool) -> None:
     for bias in (False, True):
         assert (softmax_of(condition, bias=bias).or_zero is not None) == may_be_empty
 

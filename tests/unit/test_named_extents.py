@@ -606,18 +606,18 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
         mi.Extent("m", **numbers)
 
 
-@pytest.mark.parametrize(
-    "compute",
-    [
-        lambda x, m: x * (1.0 / m),
-        lambda x, m: x * m,
-        lambda x, m: x * x.shape[0] ** -0.5,
-        lambda x, m: x[:, : m % 7],
-        lambda x, m: x[:, : m // 2],
-        lambda x, m: x if m > 5 else x + 1.0,
-        lambda x, m: mi.mask(x, lambda i, j: m - 1 - i),
-    ],
-)
+STAND_INS: list[Callable[[mi.DTensor, mi.Extent], object]] = [
+    lambda x, m: x * (1.0 / m),
+    lambda x, m: x * m,
+    lambda x, m: x * x.shape[0] ** -0.5,
+    lambda x, m: x[:, : m % 7],
+    lambda x, m: x[:, : m // 2],
+    lambda x, m: x if m > 5 else x + 1.0,
+    lambda x, m: mi.mask(x, lambda i, j: m - 1 - i),
+]
+
+
+@pytest.mark.parametrize("compute", STAND_INS)
 def test_nothing_depends_on_what_stands_in_for_an_extent(
     compute: Callable[[mi.DTensor, mi.Extent], object],
 ) -> None:
@@ -627,10 +627,13 @@ def test_nothing_depends_on_what_stands_in_for_an_extent(
         compute(x, m)
 
 
-@pytest.mark.parametrize(
-    ("part", "text"),
-    [(lambda m: slice(m - 1), "m - 1"), (lambda m: slice(2 * (m + 1), None), r"2 \* \(m \+ 1\)")],
-)
+PARTS: list[tuple[Callable[[mi.Extent], slice], str]] = [
+    (lambda m: slice(m - 1), "m - 1"),
+    (lambda m: slice(2 * (m + 1), None), r"2 \* \(m \+ 1\)"),
+]
+
+
+@pytest.mark.parametrize(("part", "text"), PARTS)
 def test_a_slice_says_what_it_depends_on(part: Callable[[mi.Extent], slice], text: str) -> None:
     graph, m = mi.new_kernel_graph(), rows()
     x = graph.new_input((m, 16), name="x")

@@ -20,6 +20,7 @@ from xdsl.passes import PassPipeline
 
 import mugraph
 import mugraph.build as mi
+from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.named_extents import ExtentError
 from mugraph.dialects.sched import KernelOp
 from mugraph.jit.arguments import ArgumentError
@@ -606,6 +607,11 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
         mi.Extent("m", **numbers)
 
 
+def below(m: mi.Extent) -> Callable[[LinearForm, LinearForm], LinearForm]:
+    """What a mask would keep that ends at an extent."""
+    return lambda i, j: m - 1 - i
+
+
 STAND_INS: list[Callable[[mi.DTensor, mi.Extent], object]] = [
     lambda x, m: x * (1.0 / m),
     lambda x, m: x * m,
@@ -613,7 +619,7 @@ STAND_INS: list[Callable[[mi.DTensor, mi.Extent], object]] = [
     lambda x, m: x[:, : m % 7],
     lambda x, m: x[:, : m // 2],
     lambda x, m: x if m > 5 else x + 1.0,
-    lambda x, m: mi.mask(x, lambda i, j: m - 1 - i),
+    lambda x, m: mi.mask(x, below(m)),
 ]
 
 

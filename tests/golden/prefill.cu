@@ -64,8 +64,6 @@ __global__ void __launch_bounds__(384, 1) prefill_custom0(half_t const* dq, half
     sq_once.consume(0);  // sched.consume
 
     // sched.forloop
-    tb::Stage<2> stage = 1;
-    tb::Stage<3> stage_1 = 1;
     {
       float scores[tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::kValues];
       ring.consume(0);  // sched.consume
@@ -100,6 +98,8 @@ __global__ void __launch_bounds__(384, 1) prefill_custom0(half_t const* dq, half
       tb::MapFragment<ops::Chain<>, ops::Chain<>, tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>>::store(weights, scores);  // sched.map scores, weights
       tb::MapFragment<ops::Mul, ops::Chain<>, tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_RS>>::store(numerator, numerator, fall);  // sched.map numerator, fall, numerator
     }
+    tb::Stage<2> stage = 1;
+    tb::Stage<3> stage_1 = 1;
     #pragma unroll 1
     for (int it = 1; it < 32; ++it, ++stage, ++stage_1) {
       float scores[tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::kValues];

@@ -190,8 +190,11 @@ def test_an_estimate_says_what_chunks_would_take() -> None:
     assert len(scans_in(function)) == 1
 
 
-def test_chunks_that_are_as_long_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 96 elements a chunk has 48, be 64 wanted or 128."""
+@pytest.mark.parametrize(("extent", "programs"), [(96, 2), (256, 3)])
+def test_chunks_that_are_as_long_are_searched_once(
+    extent: int, programs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 96 elements a chunk has 48, be 64 wanted or 128; of 256 elements, 64 or 128."""
     searched: list[FuncOp] = []
     of = Found.of
 
@@ -200,8 +203,8 @@ def test_chunks_that_are_as_long_are_searched_once(monkeypatch: pytest.MonkeyPat
         return of(function, target, **options)
 
     monkeypatch.setattr(Found, "of", counted)
-    find_kernels(along(96), target_named("h200"))
-    assert len(searched) == 2  # the scan as it is written, and in chunks
+    find_kernels(along(extent), target_named("h200"))
+    assert len(searched) == programs  # the scan as it is written, and in chunks
 
 
 @pytest.mark.parametrize("dtype", [mi.float32, mi.bfloat16], ids=["f32", "bf16"])

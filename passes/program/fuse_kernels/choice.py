@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import RegroupOp
+from mugraph.dialects.likeness import likeness_of
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import LONG_CHUNK, MATRIX_CHUNK, scans_of
 from mugraph.passes.program.decompose_program import decompose_program
@@ -171,7 +172,7 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
         return written
     chunk_scans(in_long_chunks, wanted=LONG_CHUNK)
     programs = [in_chunks]
-    if not in_chunks.is_structurally_equivalent(in_long_chunks):
+    if likeness_of(in_chunks) != likeness_of(in_long_chunks):
         programs.append(in_long_chunks)
     found = [Found.of(each, target, certificates=certificates) for each in programs]
     chunked = min(found, key=lambda found: found.time)

@@ -186,7 +186,7 @@ def test_states_are_not_made_where_they_are_summed_over() -> None:
 def test_an_estimate_says_what_chunks_would_take() -> None:
     function = function_of(lambda new: mi.scan(new(32, 32), dim=1))
     (reason,) = find_kernels(function, target_named("h200")).sequential
-    assert reason.startswith("in chunks of products they would take ")
+    assert reason.startswith("in chunks they would take ")
     assert len(scans_in(function)) == 1
 
 

@@ -76,8 +76,8 @@ class PeerMemory(ABC):
         """Begins to copy what a function made for another device, if it was made for one."""
         return
 
-    def fetch(self, value: Any, target: Any, *, own: bool) -> tuple[Any, Callable[[], None]]:
-        """Begins to copy a tensor of another device, or this one's, and what waits for the copy."""
+    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
+        """Begins to copy a tensor of another device, and what waits for the copy."""
         return value.clone(), lambda: None
 
     def holds(self, tensor: Any) -> bool:
@@ -194,16 +194,22 @@ class SharedMemory(PeerMemory):
         with self._on(self._under_way[value]):
             place.copy_(piece, non_blocking=True)
 
-    def fetch(self, value: Any, target: Any, *, own: bool) -> tuple[Any, Callable[[], None]]:
+    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
         """Copies on a stream of its own, behind what the current one has been given."""
         cuda = _torch().cuda
         current = cuda.current_stream(self._device)
         copy = value.new_empty(value.shape) if target is None else target
-        with self._on(self._sending if own else self._beside):
+        with self._on(self._beside):
             copy.copy_(value, non_blocking=True)
-            arrived = cuda.Event()
-            arrived.record()
-        return copy, lambda: current.wait_event(arrived)
+            arrived = [cuda.Event()]
+            arrived[0].record()
+
+        def arrive() -> None:
+            # Once: the stream waits for it before all that it is given behind that.
+            while arrived:
+                current.wait_event(arrived.pop())
+
+        return copy, arrive
 
     @contextmanager
     def _on(self, stream: Any) -> Generator[None]:

@@ -34,7 +34,13 @@ LIMIT_VARIABLE = "MUGRAPH_MEETING_SECONDS"
 """The environment variable for how long a device waits for another before it gives up, saying for
 which; without it it waits for ever."""
 
-_MEET = """
+_MOST_RANGES = 64
+"""As many as ``runtime/include/mugraph/gather.h`` copies."""
+_RANGE = 16
+"""It copies whole pieces of so many bytes."""
+
+_LIBRARY = """
+#include <mugraph/gather.h>
 #include <mugraph/meet.h>
 
 extern "C" __attribute__((visibility("default"))) int mugraph_meet(
@@ -42,6 +48,18 @@ extern "C" __attribute__((visibility("default"))) int mugraph_meet(
     int number, cudaStream_t stream) {
   try {
     mugraph::meet(mugraph::overlapping(stream), flags, members, place, met, limit, number);
+    return 0;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\\n", error.what());
+    return 1;
+  }
+}
+
+extern "C" __attribute__((visibility("default"))) int mugraph_gather(
+    void* const* addresses, unsigned long long const* sizes, int far, int near, int multiprocessors,
+    cudaStream_t stream) {
+  try {
+    mugraph::gather(mugraph::overlapping(stream), addresses, sizes, far, near, multiprocessors);
     return 0;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\\n", error.what());
@@ -76,9 +94,20 @@ class PeerMemory(ABC):
         """Begins to copy what a function made for another device, if it was made for one."""
         return
 
-    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
-        """Begins to copy a tensor of another device, and what waits for the copy."""
+    def fetch(
+        self, step: Exchange, value: Any, target: Any, *, ran: bool
+    ) -> tuple[Any, Callable[[], None]]:
+        """Begins to copy a tensor of another device, and what waits for the copy.
+
+        ``ran`` says whether functions were enqueued since the exchange: they may use memory that
+        the copy is then given.
+        """
         return value.clone(), lambda: None
+
+    def join(self, parts: Sequence[tuple[Any, Any]]) -> None:
+        """Copies parts, of this device and others, each to its place, the first of a pair."""
+        for place, part in parts:
+            place.copy_(part)
 
     def holds(self, tensor: Any) -> bool:
         """Whether a tensor lies where the next call writes."""
@@ -129,20 +158,26 @@ class SharedMemory(PeerMemory):
         self, device: Any, exchanges: Sequence[Exchange | Delivery], groups: Mapping[Axes, Group]
     ) -> None:
         self._device = device
-        # Copies to other devices and from them are side by side; what meets there takes little room
-        # beside a product, before whose blocks it comes.
-        self._beside, self._sending = (_torch().cuda.Stream(device, priority=-1) for _ in range(2))
+        # Copies to other devices and from them are side by side, and meetings for these; what meets
+        # takes little room beside a product, before whose blocks it comes.
+        self._beside, self._sending, self._meeting = (
+            _torch().cuda.Stream(device, priority=-1) for _ in range(3)
+        )
         together: dict[Axes, list[Exchange | Delivery]] = {}
         for step in exchanges:
             together.setdefault(step.axes, []).append(step)
-        library = _library()
+        self._library = _library()
+        properties = _torch().cuda.get_device_properties(device)
+        self._multiprocessors = properties.multi_processor_count
         self._rooms = {
-            axes: _Room(device, steps, groups[axes], library) for axes, steps in together.items()
+            axes: _Room(device, steps, groups[axes], self._library)
+            for axes, steps in together.items()
         }
         self._first: dict[SSAValue, Any] = {}
         self._sent = set[SSAValue]()
         self._under_way = dict[SSAValue, Any]()
         self._met_beside = False
+        self._met = dict[Exchange, Any]()
         for step in reversed(exchanges):
             places = self._rooms[step.axes].places(step)
             self._first |= places
@@ -156,12 +191,14 @@ class SharedMemory(PeerMemory):
         room = self._rooms[step.axes]
         own = room.own[step]
         if step.beside and self._met_beside:
-            self._beside.wait_stream(self._sending)
+            self._meeting.wait_stream(self._sending)
             self._met_beside = False
-        with self._on(self._beside) if step.beside else nullcontext():
+        with self._on(self._meeting) if step.beside else nullcontext():
             if value.data_ptr() != own.data_ptr():
                 own.copy_(value)
             room.meet(number)
+            self._met[step] = _torch().cuda.Event()
+            self._met[step].record()
         return room.held[step]
 
     def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
@@ -194,12 +231,17 @@ class SharedMemory(PeerMemory):
         with self._on(self._under_way[value]):
             place.copy_(piece, non_blocking=True)
 
-    def fetch(self, value: Any, target: Any) -> tuple[Any, Callable[[], None]]:
-        """Copies on a stream of its own, behind what the current one has been given."""
+    def fetch(
+        self, step: Exchange, value: Any, target: Any, *, ran: bool
+    ) -> tuple[Any, Callable[[], None]]:
+        """Copies on a stream of its own, behind the exchange."""
         cuda = _torch().cuda
         current = cuda.current_stream(self._device)
         copy = value.new_empty(value.shape) if target is None else target
-        with self._on(self._beside):
+        self._beside.wait_event(self._met[step])
+        if ran:
+            self._beside.wait_stream(current)
+        with cuda.stream(self._beside):
             copy.copy_(value, non_blocking=True)
             arrived = [cuda.Event()]
             arrived[0].record()
@@ -210,6 +252,29 @@ class SharedMemory(PeerMemory):
                 current.wait_event(arrived.pop())
 
         return copy, arrive
+
+    def join(self, parts: Sequence[tuple[Any, Any]]) -> None:
+        """Copies in one kernel where parts of other devices are among them."""
+        far = [part for part in parts if self._is_far(part[1])]
+        near = [part for part in parts if not self._is_far(part[1])]
+        if not far or len(parts) > _MOST_RANGES or not all(_is_range(t) for p in parts for t in p):
+            super().join(parts)
+            return
+        addresses = [tensor.data_ptr() for pair in (*far, *near) for tensor in pair]
+        sizes = [part.numel() * part.element_size() for _, part in (*far, *near)]
+        failed = self._library.mugraph_gather(
+            (ctypes.c_void_p * len(addresses))(*addresses),
+            (ctypes.c_ulonglong * len(sizes))(*sizes),
+            len(far),
+            len(near),
+            self._multiprocessors,
+            _torch()._C._cuda_getCurrentRawStream(self._device.index),
+        )
+        if failed:
+            raise DeviceError("parts cannot be joined: the launch failed, as was said on stderr.")
+
+    def _is_far(self, tensor: Any) -> bool:
+        return any(room.holds(tensor) and not room.is_own(tensor) for room in self._rooms.values())
 
     @contextmanager
     def _on(self, stream: Any) -> Generator[None]:
@@ -355,15 +420,25 @@ def _tensor_in(handle: Any, member: int, value: SSAValue, start: int) -> Any:
     return handle.get_buffer(member, shape_of(value.type), dtype, storage_offset=offset)
 
 
+def _is_range(tensor: Any) -> bool:
+    """Whether a tensor is a range of memory of whole pieces."""
+    size = tensor.numel() * tensor.element_size()
+    return tensor.is_contiguous() and size % _RANGE == 0 and tensor.data_ptr() % _RANGE == 0
+
+
 def _library() -> Any:
-    """The compiled kernel in which devices meet."""
+    """The compiled kernels in which devices meet, and join parts."""
     architecture = device_architecture()
     if architecture is None:
         raise DeviceError("devices meet on GPUs, and there is none on this machine.")
-    library = ctypes.CDLL(str(compile_library(_MEET, architecture)))
+    library = ctypes.CDLL(str(compile_library(_LIBRARY, architecture)))
     library.mugraph_meet.argtypes = [
         *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
         *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int, ctypes.c_void_p),
+    ]
+    library.mugraph_gather.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int),
+        ctypes.c_void_p,
     ]
     return library
 

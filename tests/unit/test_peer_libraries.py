@@ -74,6 +74,31 @@ int main() {
 }
 """
 """A device that nobody meets."""
+GATHER = """
+#include <mugraph/gather.h>
+#include <vector>
+int main() {
+  // Of 1, 700 and 4,097 pieces of 16 bytes; two lie on another device.
+  const unsigned long long sizes[] = {16 * 1, 16 * 700, 16 * 4097};
+  std::vector<uint4> from[3], to[3];
+  void* addresses[6];
+  for (int range = 0; range < 3; ++range) {
+    for (unsigned at = 0; at < sizes[range] / 16; ++at) from[range].push_back({at, at + 1, at + 2, 9u * range});
+    to[range].resize(from[range].size() + 1, uint4{7, 7, 7, 7});
+    addresses[2 * range] = to[range].data();
+    addresses[2 * range + 1] = from[range].data();
+  }
+  mugraph::gather(mugraph::overlapping(nullptr), addresses, sizes, 2, 1, 3);
+  for (int range = 0; range < 3; ++range) {
+    for (unsigned at = 0; at < from[range].size(); ++at) {
+      uint4 const one = from[range][at], other = to[range][at];
+      if (one.x != other.x || one.y != other.y || one.z != other.z || one.w != other.w) return 1;
+    }
+    if (to[range].back().x != 7) return 2;
+  }
+}
+"""
+"""Ranges that are copied, and what stands behind each of them."""
 CALLS = 3
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "several_gpus"
 
@@ -129,12 +154,21 @@ def test_the_example_in_cpp_compiles(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_device_that_waits_too_long_says_for_whom(needs_emulator: None, tmp_path: Path) -> None:
-    unit, program = tmp_path / "alone.cu", tmp_path / "alone"
-    unit.write_text(with_emulated_memory(ALONE), encoding="utf-8")
+def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What a program does whose kernels the emulator runs."""
+    unit, program = folder / "program.cu", folder / "program"
+    unit.write_text(with_emulated_memory(text), encoding="utf-8")
     command = [*emulating_compiler(), "-include", str(precompiled_headers())]
     subprocess.run([*command, str(unit), "-o", str(program)], check=True)
-    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run([str(program)], capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_one_kernel_copies_ranges_of_several_devices(needs_emulator: None, tmp_path: Path) -> None:
+    assert run(GATHER, tmp_path).returncode == 0
+
+
+def test_a_device_that_waits_too_long_says_for_whom(needs_emulator: None, tmp_path: Path) -> None:
+    done = run(ALONE, tmp_path)
     assert done.returncode == -signal.SIGABRT
     assert done.stdout == (
         "mugraph: in meeting 3 of its program the device at place 1 waits for the one at place 0, "

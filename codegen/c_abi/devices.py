@@ -31,14 +31,7 @@ from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.pack import pack
 from mugraph.passes.program.partition.meetings import reads
 from mugraph.passes.program.partition.places import Places, places_of
-from mugraph.passes.program.partition.segments import (
-    Exchange,
-    Fetch,
-    Meeting,
-    Segment,
-    Step,
-    peer_of,
-)
+from mugraph.passes.program.partition.segments import Exchange, Meeting, Segment, Step
 
 _VARIABLES = ("workspace", "workspace_bytes", "stream", "kept", "code", "error")
 """What else there is in the function."""
@@ -240,9 +233,8 @@ def read_once(
 ) -> dict[int, int]:
     """Of results that may be written to arguments those whose argument one step alone reads."""
     readers = Counter(value for step in steps for value in reads(step))
-    # What is copied to where parts are joined is read while functions go on, or behind them.
-    fetched = {peer_of(step.op.input) for step in steps if isinstance(step, Fetch)}
-    readers.update({peer.input for peer in fetched if peer is not None})
+    # What is copied beside functions is read while they go on.
+    readers.update(step.value for step in steps if isinstance(step, Exchange) and step.beside)
     return {
         result: argument
         for result, argument in interface.in_place.items()

@@ -50,7 +50,7 @@ from mugraph.passes.program.partition.segments import (
     is_far,
     peer_of,
 )
-from mugraph.passes.program.partition.turns import turns_of
+from mugraph.passes.program.partition.turns import behind_functions, turns_of
 
 
 class MeshKernel:
@@ -89,9 +89,7 @@ class MeshKernel:
             if isinstance(step, Join)
             for index, value in enumerate(step.op.inputs)
         }
-        functions = [at for at, n in enumerate(self._order) if isinstance(self._steps[n], Segment)]
-        self._behind = set(self._order[functions[-1] :] if functions else self._order)
-        """The steps behind all functions."""
+        self._last = behind_functions(self._steps, self._order)
         self._known_memory: PeerMemory | None = None
         self._are_alike = False
         written = interface_as_written(program.function)
@@ -191,7 +189,8 @@ class MeshKernel:
             for value in takes(step) if not isinstance(step, View | Join) else ():
                 self._arrive(value, call)
             self._do(number, step, call)
-        self._arrive_all(call)
+        for value in [*call.under_way]:
+            self._arrive(value, call)
         outputs = [self._own(values[value]) for value in self._returned]
         for place, output in zip(places, outputs, strict=False):
             if place.data_ptr() != output.data_ptr():
@@ -208,15 +207,12 @@ class MeshKernel:
                 values |= self._run(number, step, call)
                 call.ran = True
             case Exchange():
-                if not step.beside:
-                    self._arrive_all(call)
                 held = self._memory.exchange(step, values[step.value], number)
                 call.exchanges |= {op.result: step for op in step.peers}
                 call.ran = False
                 place = self._groups[step.axes].place
                 values |= {op.result: held[op.taken_place(place)] for op in step.peers}
             case Delivery():
-                self._arrive_all(call)
                 pieces = [values.get(piece) for piece in step.op.pieces]
                 values[step.value] = self._memory.deliver(step, pieces, number)
             case Meeting():
@@ -232,17 +228,16 @@ class MeshKernel:
                 peer = peer_of(op.input)
                 assert peer is not None
                 place = self._groups[peer.grid_axes].place
-                target = self._joined_place(op.result, call)
                 if peer.taken_place(place) == place:
                     # This device's is there before it is laid out; what joins it copies it.
                     values[op.result] = values[peer.input if peer is op.input.owner else op.input]
-                elif number in self._behind and target is not None and op.result.has_one_use():
-                    # Nothing is computed meanwhile: it is copied as it is joined.
-                    values[op.result] = values[op.input]
                 else:
-                    exchange_step = call.exchanges[peer.result]
                     copy, arrives = self._memory.fetch(
-                        exchange_step, values[op.input], target, ran=call.ran
+                        call.exchanges[peer.result],
+                        values[op.input],
+                        self._joined_place(op.result, call),
+                        ran=call.ran,
+                        last=number in self._last,
                     )
                     values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):
@@ -271,11 +266,6 @@ class MeshKernel:
         for value, tensor in made.items():
             self._memory.send(value, tensor)
         return made
-
-    def _arrive_all(self, call: _Call) -> None:
-        """Waits for all copies from other devices that are under way."""
-        for value in [*call.under_way]:
-            self._arrive(value, call)
 
     def _arrive(self, value: SSAValue, call: _Call) -> None:
         """Waits for a copy from another device, if a value is one that is under way."""
@@ -315,14 +305,11 @@ class MeshKernel:
         """
         inputs = step.op.inputs
         places = {value: self._joined_place(value, call) for value in inputs}
-        under_way = [value for value in inputs if value in call.under_way]
-        for together in ([value for value in inputs if value not in under_way], under_way):
-            for value in together:
-                self._arrive(value, call)
-            pairs = [(places[value], call.values[value]) for value in together]
-            self._memory.join(
-                [(p, v) for p, v in pairs if p is not None and p.data_ptr() != v.data_ptr()]
-            )
+        for value in sorted(inputs, key=call.under_way.__contains__):
+            self._arrive(value, call)
+            place, part = places[value], call.values[value]
+            if place is not None and place.data_ptr() != part.data_ptr():
+                place.copy_(part)
         whole = call.joined.get(step.op.result)
         if whole is None:
             parts = [call.values[value] for value in inputs]

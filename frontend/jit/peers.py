@@ -34,14 +34,12 @@ LIMIT_VARIABLE = "MUGRAPH_MEETING_SECONDS"
 """The environment variable for how long a device waits for another before it gives up, saying for
 which; without it it waits for ever."""
 
-_MOST_RANGES = 64
-"""As many as ``runtime/include/mugraph/gather.h`` copies."""
-_RANGE = 16
-"""It copies whole pieces of so many bytes."""
+_PIECE = 16
+"""``runtime/include/mugraph/range_copy.h`` copies whole pieces of so many bytes."""
 
 _LIBRARY = """
-#include <mugraph/gather.h>
 #include <mugraph/meet.h>
+#include <mugraph/range_copy.h>
 
 extern "C" __attribute__((visibility("default"))) int mugraph_meet(
     unsigned* const* flags, int members, int place, unsigned* met, unsigned long long limit,
@@ -55,11 +53,10 @@ extern "C" __attribute__((visibility("default"))) int mugraph_meet(
   }
 }
 
-extern "C" __attribute__((visibility("default"))) int mugraph_gather(
-    void* const* addresses, unsigned long long const* sizes, int far, int near, int multiprocessors,
-    cudaStream_t stream) {
+extern "C" __attribute__((visibility("default"))) int mugraph_range_copy(
+    void* to, void const* from, unsigned long long bytes, int blocks, cudaStream_t stream) {
   try {
-    mugraph::gather(mugraph::overlapping(stream), addresses, sizes, far, near, multiprocessors);
+    mugraph::range_copy(mugraph::overlapping(stream), to, from, bytes, blocks);
     return 0;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\\n", error.what());
@@ -95,19 +92,14 @@ class PeerMemory(ABC):
         return
 
     def fetch(
-        self, step: Exchange, value: Any, target: Any, *, ran: bool
+        self, step: Exchange, value: Any, target: Any, *, ran: bool, last: bool
     ) -> tuple[Any, Callable[[], None]]:
         """Begins to copy a tensor of another device, and what waits for the copy.
 
         ``ran`` says whether functions were enqueued since the exchange: they may use memory that
-        the copy is then given.
+        the copy is then given.  No function follows the ``last`` ones.
         """
         return value.clone(), lambda: None
-
-    def join(self, parts: Sequence[tuple[Any, Any]]) -> None:
-        """Copies parts, of this device and others, each to its place, the first of a pair."""
-        for place, part in parts:
-            place.copy_(part)
 
     def holds(self, tensor: Any) -> bool:
         """Whether a tensor lies where the next call writes."""
@@ -232,17 +224,25 @@ class SharedMemory(PeerMemory):
             place.copy_(piece, non_blocking=True)
 
     def fetch(
-        self, step: Exchange, value: Any, target: Any, *, ran: bool
+        self, step: Exchange, value: Any, target: Any, *, ran: bool, last: bool
     ) -> tuple[Any, Callable[[], None]]:
-        """Copies on a stream of its own, behind the exchange."""
+        """Copies on a stream of its own, behind the exchange.
+
+        The last copies beside functions are a kernel on the stream of meetings.
+        """
         cuda = _torch().cuda
         current = cuda.current_stream(self._device)
         copy = value.new_empty(value.shape) if target is None else target
-        self._beside.wait_event(self._met[step])
+        in_kernel = last and step.beside and _is_range(value) and _is_range(copy)
+        stream = self._meeting if in_kernel else self._beside
+        stream.wait_event(self._met[step])
         if ran:
-            self._beside.wait_stream(current)
-        with cuda.stream(self._beside):
-            copy.copy_(value, non_blocking=True)
+            stream.wait_stream(current)
+        with cuda.stream(stream):
+            if in_kernel:
+                self._copy_range(copy, value)
+            else:
+                copy.copy_(value, non_blocking=True)
             arrived = [cuda.Event()]
             arrived[0].record()
 
@@ -253,28 +253,17 @@ class SharedMemory(PeerMemory):
 
         return copy, arrive
 
-    def join(self, parts: Sequence[tuple[Any, Any]]) -> None:
-        """Copies in one kernel where parts of other devices are among them."""
-        far = [part for part in parts if self._is_far(part[1])]
-        near = [part for part in parts if not self._is_far(part[1])]
-        if not far or len(parts) > _MOST_RANGES or not all(_is_range(t) for p in parts for t in p):
-            super().join(parts)
-            return
-        addresses = [tensor.data_ptr() for pair in (*far, *near) for tensor in pair]
-        sizes = [part.numel() * part.element_size() for _, part in (*far, *near)]
-        failed = self._library.mugraph_gather(
-            (ctypes.c_void_p * len(addresses))(*addresses),
-            (ctypes.c_ulonglong * len(sizes))(*sizes),
-            len(far),
-            len(near),
+    def _copy_range(self, to: Any, value: Any) -> None:
+        """Copies in a kernel, on the current stream."""
+        failed = self._library.mugraph_range_copy(
+            to.data_ptr(),
+            value.data_ptr(),
+            value.nbytes,
             self._multiprocessors,
             _torch()._C._cuda_getCurrentRawStream(self._device.index),
         )
         if failed:
-            raise DeviceError("parts cannot be joined: the launch failed, as was said on stderr.")
-
-    def _is_far(self, tensor: Any) -> bool:
-        return any(room.holds(tensor) and not room.is_own(tensor) for room in self._rooms.values())
+            raise DeviceError("a range cannot be copied: the launch failed, as was said on stderr.")
 
     @contextmanager
     def _on(self, stream: Any) -> Generator[None]:
@@ -422,12 +411,13 @@ def _tensor_in(handle: Any, member: int, value: SSAValue, start: int) -> Any:
 
 def _is_range(tensor: Any) -> bool:
     """Whether a tensor is a range of memory of whole pieces."""
-    size = tensor.numel() * tensor.element_size()
-    return tensor.is_contiguous() and size % _RANGE == 0 and tensor.data_ptr() % _RANGE == 0
+    return (
+        tensor.is_contiguous() and tensor.nbytes % _PIECE == 0 and tensor.data_ptr() % _PIECE == 0
+    )
 
 
 def _library() -> Any:
-    """The compiled kernels in which devices meet, and join parts."""
+    """The compiled kernels in which devices meet, and copy ranges."""
     architecture = device_architecture()
     if architecture is None:
         raise DeviceError("devices meet on GPUs, and there is none on this machine.")
@@ -436,9 +426,8 @@ def _library() -> Any:
         *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
         *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int, ctypes.c_void_p),
     ]
-    library.mugraph_gather.argtypes = [
-        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int),
-        ctypes.c_void_p,
+    library.mugraph_range_copy.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int, ctypes.c_void_p),
     ]
     return library
 

@@ -77,7 +77,7 @@ def _beside(steps: Sequence[Step], returned: Sequence[SSAValue]) -> list[Step]:
     found = [*steps]
     for number in reversed(range(len(found))):
         step = found[number]
-        if isinstance(step, Meeting) or (isinstance(step, Exchange) and _goes_on(found[number:])):
+        if isinstance(step, Exchange | Meeting):
             trial = [*found[:number], step._replace(beside=True), *found[number + 1 :]]
             behind = next((n for n in range(number + 1, len(trial)) if _meets(trial[n])), None)
             if _may_be_beside(trial, number, behind) and all(
@@ -85,11 +85,6 @@ def _beside(steps: Sequence[Step], returned: Sequence[SSAValue]) -> list[Step]:
             ):
                 found = trial
     return found
-
-
-def _goes_on(steps: Sequence[Step]) -> bool:
-    """Whether there is a function among steps, which need not wait for a meeting before it."""
-    return any(isinstance(step, Segment) for step in steps)
 
 
 def _may_be_beside(steps: Sequence[Step], number: int, behind: int | None) -> bool:
@@ -125,39 +120,26 @@ def _meets(step: Step) -> bool:
 def known_at(steps: Sequence[Step], number: int) -> int | None:
     """When a device knows that it has met the others in an exchange that is for copies alone.
 
-    That is when a step takes one that it copied from another device, or when functions wait for
-    another exchange, before which they wait for all copies, at the latest at the end of a call;
-    ``None`` where it does more with what others laid out, or copies nothing of theirs.
+    That is when a step takes one that it copied from another device, at the latest at the end of a
+    call; ``None`` where it does more with what others laid out, or copies nothing of theirs.
     """
     exchange = steps[number]
     assert isinstance(exchange, Exchange)
     copies = {step.op for step in steps if isinstance(step, Fetch)}
-    uses = {use.operation: op.place for op in exchange.peers for use in op.result.uses}
-    if not uses.keys() <= copies:
+    uses = [(use.operation, op) for op in exchange.peers for use in op.result.uses]
+    if any(use not in copies for use, _ in uses):
         return None
     places: dict[SSAValue, Attribute | None] = {}
-    """Of copies that are under way, and of their parts."""
+    places |= {result: op.place for use, op in uses for result in use.results}
     taken = set[Attribute | None]()
     for behind, step in enumerate(steps[number + 1 :], number + 1):
-        match step:
-            case Fetch(op) if op in uses:
-                places[op.result] = uses[op]
-                continue
-            case View(op) if op.input in places:
-                places[op.result] = places[op.input]
-                continue
-            case _:
-                pass
-        waited = places if _is_waited_for(step) else takes(step)
-        taken.update(places[value] for value in waited if value in places)
+        if isinstance(step, View) and step.op.input in places:
+            places[step.op.result] = places[step.op.input]
+            continue
+        taken.update(places[value] for value in takes(step) if value in places)
         if _has_others(taken):
             return behind
-    return len(steps) if _has_others(set(uses.values())) else None
-
-
-def _is_waited_for(step: Step) -> bool:
-    """Whether functions wait for an exchange."""
-    return isinstance(step, Delivery) or (isinstance(step, Exchange) and not step.beside)
+    return len(steps) if _has_others({op.place for _, op in uses}) else None
 
 
 def _has_others(places: Collection[Attribute | None]) -> bool:

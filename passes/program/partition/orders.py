@@ -33,7 +33,7 @@ from mugraph.passes.program.partition.segments import (
     View,
     segments_of,
 )
-from mugraph.passes.program.partition.turns import turns_of
+from mugraph.passes.program.partition.turns import behind_functions, turns_of
 
 CALLS = 3
 
@@ -124,6 +124,8 @@ class _Writer:
 
     def __init__(self, steps: Sequence[Step], mesh: Mesh, device: int) -> None:
         self._steps, self._mesh, self._device = steps, mesh, device
+        self._order = turns_of(steps, mesh, device)
+        self._last = behind_functions(steps, self._order)
         self._exchanges = [step for step in steps if isinstance(step, Exchange | Delivery)]
         self._given = {value for step in steps for value in gives(step)}
         self._far = _reads(self._exchanges, mesh, device)
@@ -145,7 +147,7 @@ class _Writer:
 
     def streams(self, returned: Sequence[SSAValue]) -> Streams:
         """The events of all steps, and of the end of a call, when all copies have ended."""
-        for number in turns_of(self._steps, self._mesh, self._device):
+        for number in self._order:
             step = self._steps[number]
             if is_beside(step):
                 self._meet_beside(number, step)
@@ -190,7 +192,8 @@ class _Writer:
     def _fetch_beside(self, number: int, step: Fetch) -> None:
         """Copies from another device behind the meeting of the exchange.
 
-        What this device made itself is copied from where it is, and waits for no other one.
+        What this device made itself is copied from where it is, and waits for no other one.  Behind
+        all functions a copy is on the stream of meetings.
         """
         reads = self._far[step.op.input]
         if all(read.owner == self._device for read in reads):
@@ -198,18 +201,13 @@ class _Writer:
             assert isinstance(peer, kn.PeerOp)
             self._under_way[step.op.result] = [*self._far.get(peer.input, ()), Run(number)]
             return
+        stream = self._meetings if number in self._last else self._copies
         met = Hear(self._met(self._aside[step.op.input]))
-        self._copies += [met, *reads, Run(number), Tell(number)]
+        stream += [met, *reads, Run(number), Tell(number)]
         self._under_way[step.op.result] = [Hear(number)]
 
     def _meet(self, number: int, step: Exchange | Delivery | Meeting) -> None:
-        """Meets where functions wait for it, or copies to others do.
-
-        Functions that do have all copies from others that are under way.
-        """
-        if not isinstance(step, Meeting):
-            for value in [*self._under_way]:
-                self._take(value)
+        """Meets where functions wait for it, or copies to others do."""
         self._functions += self._before_copies
         if not isinstance(step, Meeting):
             self._functions += self._laid_out(step)

@@ -162,6 +162,11 @@ def test_a_device_does_not_wait_for_a_copy_before_it_takes_a_range_of_it() -> No
     # Its own first range takes a copy that began before the range before it.
     assert len(runs) == 6
     assert runs[1] < hears[0] < runs[2] < hears[1] < runs[3]
+    # Others wait for copies before them; the last one is right behind its meeting.
+    copies, meetings = one.events[2], one.events[4]
+    assert len([event for event in copies if isinstance(event, Run)]) == 5
+    (last,) = (event.step for event in meetings if isinstance(event, Run))
+    assert last > max(_segments(one))
 
 
 def _segments(one: Late) -> set[int]:

@@ -50,7 +50,7 @@ from mugraph.passes.program.partition.segments import (
     is_far,
     peer_of,
 )
-from mugraph.passes.program.partition.turns import behind_functions, turns_of
+from mugraph.passes.program.partition.turns import turns_of
 
 
 class MeshKernel:
@@ -89,7 +89,6 @@ class MeshKernel:
             if isinstance(step, Join)
             for index, value in enumerate(step.op.inputs)
         }
-        self._last = behind_functions(self._steps, self._order)
         self._known_memory: PeerMemory | None = None
         self._are_alike = False
         written = interface_as_written(program.function)
@@ -237,7 +236,6 @@ class MeshKernel:
                         values[op.input],
                         self._joined_place(op.result, call),
                         ran=call.ran,
-                        last=number in self._last,
                     )
                     values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):

@@ -34,29 +34,14 @@ LIMIT_VARIABLE = "MUGRAPH_MEETING_SECONDS"
 """The environment variable for how long a device waits for another before it gives up, saying for
 which; without it it waits for ever."""
 
-_PIECE = 16
-"""``runtime/include/mugraph/range_copy.h`` copies whole pieces of so many bytes."""
-
-_LIBRARY = """
+_MEET = """
 #include <mugraph/meet.h>
-#include <mugraph/range_copy.h>
 
 extern "C" __attribute__((visibility("default"))) int mugraph_meet(
     unsigned* const* flags, int members, int place, unsigned* met, unsigned long long limit,
     int number, cudaStream_t stream) {
   try {
     mugraph::meet(mugraph::overlapping(stream), flags, members, place, met, limit, number);
-    return 0;
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "%s\\n", error.what());
-    return 1;
-  }
-}
-
-extern "C" __attribute__((visibility("default"))) int mugraph_range_copy(
-    void* to, void const* from, unsigned long long bytes, int blocks, cudaStream_t stream) {
-  try {
-    mugraph::range_copy(mugraph::overlapping(stream), to, from, bytes, blocks);
     return 0;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\\n", error.what());
@@ -92,12 +77,12 @@ class PeerMemory(ABC):
         return
 
     def fetch(
-        self, step: Exchange, value: Any, target: Any, *, ran: bool, last: bool
+        self, step: Exchange, value: Any, target: Any, *, ran: bool
     ) -> tuple[Any, Callable[[], None]]:
         """Begins to copy a tensor of another device, and what waits for the copy.
 
         ``ran`` says whether functions were enqueued since the exchange: they may use memory that
-        the copy is then given.  No function follows the ``last`` ones.
+        the copy is then given.
         """
         return value.clone(), lambda: None
 
@@ -158,12 +143,9 @@ class SharedMemory(PeerMemory):
         together: dict[Axes, list[Exchange | Delivery]] = {}
         for step in exchanges:
             together.setdefault(step.axes, []).append(step)
-        self._library = _library()
-        properties = _torch().cuda.get_device_properties(device)
-        self._multiprocessors = properties.multi_processor_count
+        library = _library()
         self._rooms = {
-            axes: _Room(device, steps, groups[axes], self._library)
-            for axes, steps in together.items()
+            axes: _Room(device, steps, groups[axes], library) for axes, steps in together.items()
         }
         self._first: dict[SSAValue, Any] = {}
         self._sent = set[SSAValue]()
@@ -224,25 +206,17 @@ class SharedMemory(PeerMemory):
             place.copy_(piece, non_blocking=True)
 
     def fetch(
-        self, step: Exchange, value: Any, target: Any, *, ran: bool, last: bool
+        self, step: Exchange, value: Any, target: Any, *, ran: bool
     ) -> tuple[Any, Callable[[], None]]:
-        """Copies on a stream of its own, behind the exchange.
-
-        The last copies beside functions are a kernel on the stream of meetings.
-        """
+        """Copies on a stream of its own, behind the exchange."""
         cuda = _torch().cuda
         current = cuda.current_stream(self._device)
         copy = value.new_empty(value.shape) if target is None else target
-        in_kernel = last and step.beside and _is_range(value) and _is_range(copy)
-        stream = self._meeting if in_kernel else self._beside
-        stream.wait_event(self._met[step])
+        self._beside.wait_event(self._met[step])
         if ran:
-            stream.wait_stream(current)
-        with cuda.stream(stream):
-            if in_kernel:
-                self._copy_range(copy, value)
-            else:
-                copy.copy_(value, non_blocking=True)
+            self._beside.wait_stream(current)
+        with cuda.stream(self._beside):
+            copy.copy_(value, non_blocking=True)
             arrived = [cuda.Event()]
             arrived[0].record()
 
@@ -252,18 +226,6 @@ class SharedMemory(PeerMemory):
                 current.wait_event(arrived.pop())
 
         return copy, arrive
-
-    def _copy_range(self, to: Any, value: Any) -> None:
-        """Copies in a kernel, on the current stream."""
-        failed = self._library.mugraph_range_copy(
-            to.data_ptr(),
-            value.data_ptr(),
-            value.nbytes,
-            self._multiprocessors,
-            _torch()._C._cuda_getCurrentRawStream(self._device.index),
-        )
-        if failed:
-            raise DeviceError("a range cannot be copied: the launch failed, as was said on stderr.")
 
     @contextmanager
     def _on(self, stream: Any) -> Generator[None]:
@@ -409,25 +371,15 @@ def _tensor_in(handle: Any, member: int, value: SSAValue, start: int) -> Any:
     return handle.get_buffer(member, shape_of(value.type), dtype, storage_offset=offset)
 
 
-def _is_range(tensor: Any) -> bool:
-    """Whether a tensor is a range of memory of whole pieces."""
-    return (
-        tensor.is_contiguous() and tensor.nbytes % _PIECE == 0 and tensor.data_ptr() % _PIECE == 0
-    )
-
-
 def _library() -> Any:
-    """The compiled kernels in which devices meet, and copy ranges."""
+    """The compiled kernel in which devices meet."""
     architecture = device_architecture()
     if architecture is None:
         raise DeviceError("devices meet on GPUs, and there is none on this machine.")
-    library = ctypes.CDLL(str(compile_library(_LIBRARY, architecture)))
+    library = ctypes.CDLL(str(compile_library(_MEET, architecture)))
     library.mugraph_meet.argtypes = [
         *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
         *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int, ctypes.c_void_p),
-    ]
-    library.mugraph_range_copy.argtypes = [
-        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int, ctypes.c_void_p),
     ]
     return library
 

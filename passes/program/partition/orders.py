@@ -33,7 +33,7 @@ from mugraph.passes.program.partition.segments import (
     View,
     segments_of,
 )
-from mugraph.passes.program.partition.turns import behind_functions, turns_of
+from mugraph.passes.program.partition.turns import turns_of
 
 CALLS = 3
 
@@ -124,8 +124,6 @@ class _Writer:
 
     def __init__(self, steps: Sequence[Step], mesh: Mesh, device: int) -> None:
         self._steps, self._mesh, self._device = steps, mesh, device
-        self._order = turns_of(steps, mesh, device)
-        self._last = behind_functions(steps, self._order)
         self._exchanges = [step for step in steps if isinstance(step, Exchange | Delivery)]
         self._given = {value for step in steps for value in gives(step)}
         self._far = _reads(self._exchanges, mesh, device)
@@ -147,7 +145,7 @@ class _Writer:
 
     def streams(self, returned: Sequence[SSAValue]) -> Streams:
         """The events of all steps, and of the end of a call, when all copies have ended."""
-        for number in self._order:
+        for number in turns_of(self._steps, self._mesh, self._device):
             step = self._steps[number]
             if is_beside(step):
                 self._meet_beside(number, step)
@@ -192,8 +190,7 @@ class _Writer:
     def _fetch_beside(self, number: int, step: Fetch) -> None:
         """Copies from another device behind the meeting of the exchange.
 
-        What this device made itself is copied from where it is, and waits for no other one.  Behind
-        all functions a copy is on the stream of meetings.
+        What this device made itself is copied from where it is, and waits for no other one.
         """
         reads = self._far[step.op.input]
         if all(read.owner == self._device for read in reads):
@@ -201,9 +198,8 @@ class _Writer:
             assert isinstance(peer, kn.PeerOp)
             self._under_way[step.op.result] = [*self._far.get(peer.input, ()), Run(number)]
             return
-        stream = self._meetings if number in self._last else self._copies
         met = Hear(self._met(self._aside[step.op.input]))
-        stream += [met, *reads, Run(number), Tell(number)]
+        self._copies += [met, *reads, Run(number), Tell(number)]
         self._under_way[step.op.result] = [Hear(number)]
 
     def _meet(self, number: int, step: Exchange | Delivery | Meeting) -> None:

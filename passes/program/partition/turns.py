@@ -37,12 +37,6 @@ def turns_of(steps: Sequence[Step], mesh: Mesh, device: int) -> list[int]:
     return order
 
 
-def behind_functions(steps: Sequence[Step], order: Sequence[int]) -> set[int]:
-    """The numbers of the steps behind all functions, of the steps of a device in their order."""
-    functions = [at for at, number in enumerate(order) if isinstance(steps[number], Segment)]
-    return {*order[functions[-1] + 1 :]} if functions else {*order}
-
-
 def _part(step: Step) -> Part | None:
     match step:
         case Fetch() | Segment():

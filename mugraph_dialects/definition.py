@@ -21,6 +21,7 @@ from mugraph.dialects.maps import PartitionError
 from mugraph.dialects.named_extents import is_dynamic, is_verified_when_static
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import op_label
+from mugraph.dialects.walk import walk
 
 Operator = TypeVar("Operator", bound=IRDLOperation)
 
@@ -40,7 +41,7 @@ def irdl_op_definition(cls: type[Operator]) -> type[Operator]:
     without_format = replace(definition, assembly_format=None)
     verify = getattr(cls, "verify_", None)
     members = get_accessors_from_op_def(without_format, None)
-    members["verify_"] = _verifier(without_format, verify)
+    members |= {"verify_": _verifier(without_format, verify), "walk": walk}
     if definition.assembly_format is not None:
         members |= _format_members(definition, definition.assembly_format)
     for name, member in members.items():

@@ -16,6 +16,13 @@ from mugraph.codegen.cuda.operations import (
     print_operation,
     scope_of,
 )
+from mugraph.codegen.cuda.stages import (
+    Iteration,
+    StageCounters,
+    moved_on,
+    rings_of,
+    starts_at_same_place,
+)
 from mugraph.dialects import sched
 from mugraph.dialects.bulk import BulkTile
 from mugraph.dialects.element_types import DESCRIPTIONS
@@ -220,14 +227,15 @@ def _print_persistent(
         printer.print(step)
     writer.line()
     writer.line(f"// persistent {kernel.persistent_blocks}")
+    counters = _declare_first_stages(role, printer)
     writer.line("#pragma unroll 1")
     numbers = [printer.number(argument) for argument in kernel.body.block.args]
     extents = grid_extents(kernel, numbers, kernel.cuts)
-    writer.open(_loop_over_blocks(role, kernel, total_blocks(extents)))
+    writer.open(_loop_over_blocks(role, kernel, total_blocks(extents), counters))
     columns, rows, _ = extents
     writer.line(f"uint3 const blockIdx = tb::{block_at(kernel)}(place, {columns}, {rows});")
     ping_pong = role.ping_pong_index is not None
-    inner = replace(printer, before="before", round="round" if ping_pong else None)
+    inner = replace(printer, counters=counters, round="round" if ping_pong else None)
     for tile in (op for op in kernel.body.block.ops if isinstance(op, sched.LocalTileOp)):
         if any(sched.enclosing_role(use.operation) is role for use in tile.result.uses):
             inner.print(tile)
@@ -246,41 +254,61 @@ def block_at(kernel: sched.KernelOp) -> str:
     return f"{function}<{kernel.raster_rows}>"
 
 
-def _loop_over_blocks(role: sched.RoleOp, kernel: sched.KernelOp, total: str) -> str:
+def _iterations_between_tiles(role: sched.RoleOp, kernel: sched.KernelOp) -> int:
+    """How many iterations of the block lie between two work tiles of a role."""
+    roles = 1 if role.ping_pong_index is None else len(sched.ping_pong_roles(kernel))
+    return roles * loop_iterations(kernel)
+
+
+def _declare_first_stages(role: sched.RoleOp, printer: KernelPrinter) -> StageCounters:
+    """Declares where each ring of a role is in the first iteration of a work tile.
+
+    It is a number where that is so in all of them.
+    """
+    kernel = printer.kernel
+    before = (role.ping_pong_index or 0) * loop_iterations(kernel)
+    first: dict[int, Iteration] = {}
+    for stages in rings_of(role.phases):
+        if starts_at_same_place(stages, _iterations_between_tiles(role, kernel)):
+            first[stages] = Iteration(before % (2 * stages))
+            continue
+        first[stages] = Iteration(start=printer.counter("first_stage", stages))
+        printer.writer.line(f"tb::Stage<{stages}> {first[stages]} = {before};")
+    return StageCounters(first)
+
+
+def _loop_over_blocks(
+    role: sched.RoleOp, kernel: sched.KernelOp, total: str, counters: StageCounters
+) -> str:
     """The loop over the block's work tiles that a role runs for: all, or its share in ping-pong."""
-    index, roles = role.ping_pong_index, len(sched.ping_pong_roles(kernel)) or 1
-    launched, iterations = kernel.persistent_blocks or 1, loop_iterations(kernel)
-    first, before, step = "blockIdx.x", 0, 1
-    rounds, next_round = "", ""
+    index, launched = role.ping_pong_index, kernel.persistent_blocks or 1
+    roles = 1 if index is None else len(sched.ping_pong_roles(kernel))
+    first = f"blockIdx.x + {index * launched}" if index else "blockIdx.x"
+    rounds, advance = "", [f"place += {roles * launched}"]
     if index is not None:
-        step, before = roles, index * iterations
-        first += f" + {index * launched}" if index else ""
-        rounds, next_round = ", round = 0", ", ++round"
-    return (
-        f"for (int place = {first}, before = {before}{rounds}; "
-        f"place < {total}; "
-        f"place += {step * launched}, before += {step * iterations}{next_round}) {{"
-    )
+        rounds = ", round = 0"
+        advance.append("++round")
+    variables = [each.start for each in counters.first.values() if each.start]
+    advance += moved_on(variables, _iterations_between_tiles(role, kernel))
+    return f"for (int place = {first}{rounds}; place < {total}; {', '.join(advance)}) {{"
 
 
-def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> str:
-    """The iteration that an operator means, as an expression."""
-    if op.fixed_iteration is not None:
-        if printer.span is None or not counts_from_end(op):
-            return str(op.fixed_iteration)
-        return f"{printer.span}.count - {most_iterations(printer.kernel) - op.fixed_iteration}"
-    iteration = printer.iteration or "0"
-    if op.ahead_of < 0:
-        return f"{iteration} - {-op.ahead_of}"
-    return f"{iteration} + {op.ahead_of}" if op.ahead_of else iteration
+def iteration_of(op: RunsAtIteration, printer: KernelPrinter) -> Iteration:
+    """The iteration that an operator means."""
+    if op.fixed_iteration is None:
+        return printer.iteration + op.ahead_of
+    if printer.span is None or not counts_from_end(op):
+        return Iteration(op.fixed_iteration)
+    behind = most_iterations(printer.kernel) - op.fixed_iteration
+    return Iteration(-behind, f"{printer.span}.count")
 
 
 def _print_step(op: sched.ChannelStepOp, printer: KernelPrinter, rest: str = "") -> None:
     method = op.name.removeprefix("sched.")
     iteration = iteration_of(op, printer)
     guard = scope_of(op, iteration, op.ahead_of, printer).removesuffix("{")
-    counted = printer.counted(iteration)
-    call = f"{printer.names.of(op.channel)}.{method}({counted}{rest});  // {op.name}"
+    stage = printer.stage(iteration, channel_of(op, op.channel).stage_count)
+    call = f"{printer.names.of(op.channel)}.{method}({stage}{rest});  // {op.name}"
     printer.writer.line(f"{guard}{call}")
 
 
@@ -394,7 +422,8 @@ def _(op: sched.BulkCopyOp, printer: KernelPrinter) -> None:
         if channel is None:
             call = f"bulk_store({tensor_map}, {place}"
         else:
-            barrier = f"{printer.names.of(channel.result)}.full({printer.counted(iteration)})"
+            stage = printer.stage(iteration, channel.stage_count)
+            barrier = f"{printer.names.of(channel.result)}.full({stage})"
             load = "bulk_load" if op.multicast is None else f"bulk_multicast<{blocks}>"
             call = f"{load}({place}, {tensor_map}, {barrier}"
         mine = f"if (mugraph::cluster_rank() == {number % blocks}) " if op.multicast else ""

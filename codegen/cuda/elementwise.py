@@ -30,7 +30,7 @@ def print_mask_of_product(op: sched.MaskOp, printer: KernelPrinter) -> None:
     existing = [str(shape[-2]), str(shape[-1])]
     for entry in op.ragged:
         existing[entry.dim - len(shape)] = existing_elements(
-            entry.bound, printer.tile_of(printer.iteration or "0")
+            entry.bound, printer.tile_of(printer.iteration)
         )
     fragment = fragment_class(fragment_type_of(op.destination))
     source, destination = printer.names.of(op.source), printer.names.of(op.destination)
@@ -61,7 +61,7 @@ def conditions_of(op: sched.MaskOp, order: Sequence[int], printer: KernelPrinter
                 f"{op_label(op)} has a condition that reaches {reach}, more than 32 bits hold"
             )
         layout = layout_type(tuple(shape[dim] for dim in order), tuple(steps[dim] for dim in order))
-        tile = printer.tile_of(printer.iteration or "0")
+        tile = printer.tile_of(printer.iteration)
         start = start_of(form.constant, moves, printer, tile)
         found.append(f"tb::where<{layout}>({start})")
     return found
@@ -90,7 +90,7 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
     epilogue = epilogue_of(op)
     writer = printer.writer
     dims, counts = ragged_arguments(
-        op.ragged, domain, partition, printer.tile_of(printer.iteration or "0")
+        op.ragged, domain, partition, printer.tile_of(printer.iteration)
     )
     destination = printer.pointer(op.destination)
     in_registers = isinstance(op.destination.type, sched.TileType)

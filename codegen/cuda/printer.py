@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, iteration_layout
 from mugraph.codegen.cuda.names import Names
+from mugraph.codegen.cuda.stages import Iteration, StageCounters
 from mugraph.dialects import sched
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.partition import LinearPartition
@@ -39,11 +40,15 @@ class KernelPrinter:
     writer: Writer
     names: Names
     kernel: sched.KernelOp
-    iteration: str | None = None
+    iteration: Iteration = field(default_factory=Iteration)
     role: sched.RoleOp | None = None
     maps: Mapping[object, str] = field(default_factory=dict[object, str])
-    before: str | None = None
-    """The iterations of the blocks of the grid that this block took before, as an expression."""
+    counters: StageCounters = field(default_factory=StageCounters)
+    """What counts the stages of rings."""
+    counter_names: dict[tuple[str, int, int], str] = field(
+        default_factory=dict[tuple[str, int, int], str]
+    )
+    """The variables that count stages, of all roles, which may have them under one name."""
     span: str | None = None
     """The iterations that the block runs, where they depend on it, as an expression."""
     lengths: list[str] = field(default_factory=list[str])
@@ -93,15 +98,14 @@ class KernelPrinter:
         operands = ", ".join(self.names.of(operand) for operand in op.operands)
         return f"// {op.name} {operands}".rstrip()
 
-    def pointer(self, value: SSAValue, iteration: str | None = None) -> str:
+    def pointer(self, value: SSAValue, iteration: Iteration | None = None) -> str:
         """Where a buffer, the stage of a buffer or the tile of a tensor starts."""
-        iteration = iteration if iteration is not None else self.iteration
+        iteration = iteration or self.iteration
         name = self.names.of(value)
         owner = value.owner
         if isinstance(owner, sched.AllocOp) and owner.stage_count > 1:
             elements = owner.stage_bytes() // element_bytes_of(value.type)
-            stage = stage_of(self.counted(iteration or "0", owner.stage_count), owner.stage_count)
-            return offset_by(name, stage, elements)
+            return offset_by(name, self.stage_index(iteration, owner.stage_count), elements)
         if not isinstance(owner, sched.LocalTileOp):
             return name
         if owner.windows is not None:
@@ -120,15 +124,15 @@ class KernelPrinter:
         stride = strides_of(resolved_layout_of(owner.source))[0]
         return f"{start} + {self.row_of(owner, iteration)} * {stride}"
 
-    def start_in_rows(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
+    def start_in_rows(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
         """Where a tile of a tensor starts; in the first row where numbers name them."""
         name, stride = self.names.of(tile.result), tile.iteration_stride()
         if not stride:
             return name
-        index = wide_index(self.tile_of(iteration or self.iteration or "0"), tile.source)
+        index = wide_index(self.tile_of(iteration or self.iteration), tile.source)
         return offset_by(name, index, stride)
 
-    def numbers_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
+    def numbers_of(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
         """Where the numbers of a tile's rows start."""
         assert tile.through is not None  # asked by callers
         start = self.names.of(tile.through)
@@ -136,11 +140,11 @@ class KernelPrinter:
             if stride:
                 start = offset_by(start, wide_index(f"blockIdx.{axis}", tile.through), stride)
         if stride := tile.number_iteration_stride():
-            index = self.tile_of(iteration or self.iteration or "0")
+            index = self.tile_of(iteration or self.iteration)
             start = offset_by(start, wide_index(index, tile.through), stride)
         return start
 
-    def row_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
+    def row_of(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
         """Which one row of the tensor a tile has."""
         rows = shape_of(tile.source.type)[0]
         return f"tb::row_of<{rows}>(*({self.numbers_of(tile, iteration)}))"
@@ -176,7 +180,7 @@ class KernelPrinter:
             f"{', '.join(seen)}>"
         )
 
-    def starts_of(self, tile: sched.LocalTileOp, iteration: str | None = None) -> str:
+    def starts_of(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
         """The coordinates at which a tile begins in its windows."""
         slicing = tile.slicing()
         starts: list[str] = []
@@ -186,27 +190,36 @@ class KernelPrinter:
                 if factor:
                     start = offset_by(start, f"static_cast<int>(blockIdx.{axis})", factor)
             if tile.loop_dim == dim:
-                index = self.tile_of(iteration or self.iteration or "0")
+                index = self.tile_of(iteration or self.iteration)
                 start = offset_by(start, index, slicing.iteration_step())
             starts.append(start)
         return f"tb::Starts<{len(starts)}>{{{{{', '.join(starts)}}}}}"
 
-    def counted(self, iteration: str, stages: int | None = None) -> str:
-        """An iteration as channels count them, from the block's first one on.
+    def counter(self, wish: str, stages: int, loop: int = 0) -> str:
+        """The variable that counts rings of so many stages, in the ``loop``-th loop of a block."""
+        key = wish, stages, loop
+        if key not in self.counter_names:
+            self.counter_names[key] = self.names.fresh(wish)
+        return self.counter_names[key]
 
-        Or one that has the same place in a ring of ``stages``.
-        """
-        if self.before is None:
-            return iteration
-        if stages is not None and loop_iterations(self.kernel) % stages == 0:
-            return iteration
-        return self.before if iteration == "0" else f"{self.before} + {iteration}"
+    def stage(self, iteration: Iteration, stages: int) -> str:
+        """The place of an iteration in a ring of so many stages: a ``tb::Stage``, or its number."""
+        return self.counters.stage(iteration, stages)
 
-    def tile_of(self, iteration: str) -> str:
+    def stage_index(self, iteration: Iteration, stages: int) -> str:
+        """Which copy of a buffer of so many stages an iteration uses."""
+        first = self.counters.first.get(stages, Iteration())
+        starts_over = not first.start or loop_iterations(self.kernel) % stages == 0
+        if not iteration.start and starts_over:
+            return str((first.ahead + iteration.ahead) % stages)
+        return f"{_grouped(self.stage(iteration, stages))}.index()"
+
+    def tile_of(self, iteration: Iteration) -> str:
         """Which of the tiles along the loop an iteration has."""
         if self.span is None:
-            return iteration
-        return f"{self.span}.first" if iteration == "0" else f"{self.span}.first + {iteration}"
+            return str(iteration)
+        first = f"{self.span}.first"
+        return first if iteration == Iteration() else f"{first} + {iteration}"
 
     def trip_count(self, loop: sched.ForloopOp) -> str:
         """How often a loop runs."""
@@ -218,13 +231,6 @@ class KernelPrinter:
     def layout(self, value: SSAValue, domain: Sequence[int], order: Sequence[int]) -> str:
         """A buffer's layout over an iteration domain."""
         return iteration_layout(resolved_layout_of(value), shape_of(value.type), domain, order)
-
-
-def stage_of(iteration: str, stages: int) -> str:
-    """Which copy of a buffer an iteration uses."""
-    if iteration.isdigit():
-        return str(int(iteration) % stages)
-    return f"{_grouped(iteration)} % {stages}"
 
 
 def wide_index(index: str, tensor: SSAValue) -> str:
@@ -243,7 +249,7 @@ def offset_by(pointer: str, index: str, stride: int) -> str:
 
 def _grouped(expression: str) -> str:
     is_sum = " + " in expression or " - " in expression
-    is_sum = is_sum and not expression.startswith("static_cast")
+    is_sum = is_sum and not expression.startswith("static_cast") and not expression.endswith(")")
     return f"({expression})" if is_sum else expression
 
 

@@ -141,9 +141,7 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
 @print_operation.register
 def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
     writer = printer.writer
-    iteration = printer.iteration or "0"
-    if op.ahead_of:
-        iteration = f"{iteration} + {op.ahead_of}"
+    iteration = printer.iteration + op.ahead_of
     destination, source = printer.names.of(op.destination), printer.pointer(op.source, iteration)
     writer.open(f"{{  {printer.describe(op)}")
     mma = fragment_type_of(op.destination).tiled_mma

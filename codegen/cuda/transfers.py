@@ -15,6 +15,7 @@ from mugraph.codegen.cuda.printer import (
     print_operation,
     wide_index,
 )
+from mugraph.codegen.cuda.stages import Iteration
 from mugraph.dialects import sched
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.maps import Bound
@@ -127,12 +128,12 @@ def print_block_barrier(printer: KernelPrinter, why: str) -> None:
     printer.writer.line(f"{call};  // {why}")
 
 
-def scope_of(op: Operation, iteration: str, ahead: int, printer: KernelPrinter) -> str:
+def scope_of(op: Operation, iteration: Iteration, ahead: int, printer: KernelPrinter) -> str:
     """Opens the scope of an operator that does nothing where the loop has no such iteration."""
     loop = sched.enclosing_loop(op)
-    if loop is None and printer.span is not None and iteration.isdigit():
+    if loop is None and printer.span is not None and not iteration.start:
         fixed = isinstance(op, RunsAtIteration | sched.CopyOp) and op.fixed_iteration is not None
-        if int(iteration) or (fixed and not fewest_iterations(printer.kernel)):
+        if iteration.ahead or (fixed and not fewest_iterations(printer.kernel)):
             return f"if ({iteration} < {printer.span}.count) {{"
     if not ahead or loop is None:
         return "{"
@@ -147,12 +148,10 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     partition = partition_of(op, printer)
     shape = shape_of(op.source.type)
     held = [isinstance(value.type, sched.TileType) for value in op.operands]
-    iteration = printer.iteration
+    iteration = printer.iteration + op.ahead_of
     if op.fixed_iteration is not None:
-        iteration = str(op.fixed_iteration)
-    elif op.ahead_of:
-        iteration = f"{printer.iteration} + {op.ahead_of}"
-    scope = scope_of(op, iteration or "0", op.ahead_of, printer)
+        iteration = Iteration(op.fixed_iteration)
+    scope = scope_of(op, iteration, op.ahead_of, printer)
     kind, method = ("CopyAsync" if op.is_async else "Copy"), "run"
     dims, counts, tensor = "", "", ""
     if op.is_shifted and isinstance(op.source.type, sched.GlobalType):
@@ -165,7 +164,7 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
             method = "load" if isinstance(op.source.type, sched.GlobalType) else "store"
     if op.checked_dims:
         ends = {dim: printer.number(value) for dim, value in op.end_of().items()}
-        tile = printer.tile_of(iteration or "0")
+        tile = printer.tile_of(iteration)
         dims, counts = ragged_arguments(op.ragged(), shape, partition, tile, ends)
     writer = printer.writer
     writer.open(f"{scope}  {printer.describe(op)}")

@@ -194,7 +194,7 @@ def _(op: sched.WarpgroupMmaOp, printer: KernelPrinter) -> None:
     if op.ahead_of >= 0:
         writer.line(call)
     elif loop is not None and loop.is_peeled:
-        is_first = printer.iteration == "0"
+        is_first = not printer.iteration.start
         writer.line(nothing if is_first else call)
     else:
         writer.open(scope_of(op, iteration, op.ahead_of, printer))

@@ -183,8 +183,9 @@ class MeshKernel:
         call = _Call(values, dict(zip(self._returned, places, strict=False)))
         for number in self._order:
             step = self._steps[number]
-            # What takes a range waits for the copy that it is of, not the range itself.
-            for value in takes(step) if not isinstance(step, View) else ():
+            # What takes a range waits for the copy that it is of, not the range itself; a join
+            # copies first what is here.
+            for value in takes(step) if not isinstance(step, View | Join) else ():
                 self._arrive(value, call)
             self._do(number, step, call)
         for value in [*call.under_way]:
@@ -203,8 +204,11 @@ class MeshKernel:
         match step:
             case Segment():
                 values |= self._run(number, step, call)
+                call.ran = True
             case Exchange():
                 held = self._memory.exchange(step, values[step.value], number)
+                call.exchanges |= {op.result: step for op in step.peers}
+                call.ran = False
                 place = self._groups[step.axes].place
                 values |= {op.result: held[op.taken_place(place)] for op in step.peers}
             case Delivery():
@@ -220,17 +224,19 @@ class MeshKernel:
                     call.under_way[op.result] = call.under_way[op.input]
                 self._memory.send(op.result, values[op.result])
             case Fetch(op):
-                target = self._joined_place(op.result, call)
                 peer = peer_of(op.input)
                 assert peer is not None
                 place = self._groups[peer.grid_axes].place
-                own = peer.taken_place(place) == place
-                # This device's is there before it is laid out.
-                source = values[peer.input if own and peer is op.input.owner else op.input]
-                if target is None and own:
-                    values[op.result] = source
+                if peer.taken_place(place) == place:
+                    # This device's is there before it is laid out; what joins it copies it.
+                    values[op.result] = values[peer.input if peer is op.input.owner else op.input]
                 else:
-                    copy, arrives = self._memory.fetch(source, target, own=own)
+                    copy, arrives = self._memory.fetch(
+                        call.exchanges[peer.result],
+                        values[op.input],
+                        self._joined_place(op.result, call),
+                        ran=call.ran,
+                    )
                     values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):
                 values[op.result] = self._join(step, call)
@@ -291,15 +297,21 @@ class MeshKernel:
         )
 
     def _join(self, step: Join, call: _Call) -> Any:
-        """Parts one after the other; those that were not written there are copied."""
-        parts = [(value, call.values[value]) for value in step.op.inputs]
-        places = [self._joined_place(value, call) for value, _ in parts]
+        """Parts one after the other; those that were not written there are copied.
+
+        What is here is copied while the copies of other devices' parts are under way.
+        """
+        inputs = step.op.inputs
+        places = {value: self._joined_place(value, call) for value in inputs}
+        for value in sorted(inputs, key=call.under_way.__contains__):
+            self._arrive(value, call)
+            place, part = places[value], call.values[value]
+            if place is not None and place.data_ptr() != part.data_ptr():
+                place.copy_(part)
         whole = call.joined.get(step.op.result)
         if whole is None:
-            return import_module("torch").cat([part for _, part in parts], step.op.joined_dim)
-        for place, (_, part) in zip(places, parts, strict=True):
-            if place.data_ptr() != part.data_ptr():
-                place.copy_(part)
+            parts = [call.values[value] for value in inputs]
+            return import_module("torch").cat(parts, step.op.joined_dim)
         return whole
 
     def _own(self, held: Any) -> Any:
@@ -366,6 +378,10 @@ class _Call:
         """Tensors whose parts are written where they belong; ``None`` where they are not."""
         self.under_way: dict[SSAValue, Callable[[], None]] = {}
         """Copies from other devices, and what waits for them."""
+        self.exchanges: dict[SSAValue, Exchange] = {}
+        """Of which exchange a tensor of another device is."""
+        self.ran = False
+        """Whether a function ran since the last exchange."""
 
 
 def _axes_of(step: Step) -> Sequence[Axes]:

@@ -76,8 +76,14 @@ class PeerMemory(ABC):
         """Begins to copy what a function made for another device, if it was made for one."""
         return
 
-    def fetch(self, value: Any, target: Any, *, own: bool) -> tuple[Any, Callable[[], None]]:
-        """Begins to copy a tensor of another device, or this one's, and what waits for the copy."""
+    def fetch(
+        self, step: Exchange, value: Any, target: Any, *, ran: bool
+    ) -> tuple[Any, Callable[[], None]]:
+        """Begins to copy a tensor of another device, and what waits for the copy.
+
+        ``ran`` says whether functions were enqueued since the exchange: they may use memory that
+        the copy is then given.
+        """
         return value.clone(), lambda: None
 
     def holds(self, tensor: Any) -> bool:
@@ -129,9 +135,11 @@ class SharedMemory(PeerMemory):
         self, device: Any, exchanges: Sequence[Exchange | Delivery], groups: Mapping[Axes, Group]
     ) -> None:
         self._device = device
-        # Copies to other devices and from them are side by side; what meets there takes little room
-        # beside a product, before whose blocks it comes.
-        self._beside, self._sending = (_torch().cuda.Stream(device, priority=-1) for _ in range(2))
+        # Copies to other devices and from them are side by side, and meetings for these; what meets
+        # takes little room beside a product, before whose blocks it comes.
+        self._beside, self._sending, self._meeting = (
+            _torch().cuda.Stream(device, priority=-1) for _ in range(3)
+        )
         together: dict[Axes, list[Exchange | Delivery]] = {}
         for step in exchanges:
             together.setdefault(step.axes, []).append(step)
@@ -143,6 +151,7 @@ class SharedMemory(PeerMemory):
         self._sent = set[SSAValue]()
         self._under_way = dict[SSAValue, Any]()
         self._met_beside = False
+        self._met = dict[Exchange, Any]()
         for step in reversed(exchanges):
             places = self._rooms[step.axes].places(step)
             self._first |= places
@@ -156,12 +165,14 @@ class SharedMemory(PeerMemory):
         room = self._rooms[step.axes]
         own = room.own[step]
         if step.beside and self._met_beside:
-            self._beside.wait_stream(self._sending)
+            self._meeting.wait_stream(self._sending)
             self._met_beside = False
-        with self._on(self._beside) if step.beside else nullcontext():
+        with self._on(self._meeting) if step.beside else nullcontext():
             if value.data_ptr() != own.data_ptr():
                 own.copy_(value)
             room.meet(number)
+            self._met[step] = _torch().cuda.Event()
+            self._met[step].record()
         return room.held[step]
 
     def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
@@ -194,16 +205,27 @@ class SharedMemory(PeerMemory):
         with self._on(self._under_way[value]):
             place.copy_(piece, non_blocking=True)
 
-    def fetch(self, value: Any, target: Any, *, own: bool) -> tuple[Any, Callable[[], None]]:
-        """Copies on a stream of its own, behind what the current one has been given."""
+    def fetch(
+        self, step: Exchange, value: Any, target: Any, *, ran: bool
+    ) -> tuple[Any, Callable[[], None]]:
+        """Copies on a stream of its own, behind the exchange."""
         cuda = _torch().cuda
         current = cuda.current_stream(self._device)
         copy = value.new_empty(value.shape) if target is None else target
-        with self._on(self._sending if own else self._beside):
+        self._beside.wait_event(self._met[step])
+        if ran:
+            self._beside.wait_stream(current)
+        with cuda.stream(self._beside):
             copy.copy_(value, non_blocking=True)
-            arrived = cuda.Event()
-            arrived.record()
-        return copy, lambda: current.wait_event(arrived)
+            arrived = [cuda.Event()]
+            arrived[0].record()
+
+        def arrive() -> None:
+            # Once: the stream waits for it before all that it is given behind that.
+            while arrived:
+                current.wait_event(arrived.pop())
+
+        return copy, arrive
 
     @contextmanager
     def _on(self, stream: Any) -> Generator[None]:

@@ -337,6 +337,13 @@ class PhaseWork(NamedTuple):
     """Of matrices, which warps may share: then each product is that of one pair for its warps."""
     moved: int = 0
     """Elements of these that pass through shared memory where warps cannot share the pairs."""
+    joins_state: bool = False
+    """Whether a product becomes a part of what the loop carries: exchanges are then all that one
+    product waits for of another.
+
+    The loop of a gated delta rule, two products of 32 x 128 and 128 x 32 by 16 columns of a state,
+    took 533 ns an iteration on an H200 by two warps and 486 by four, and of d 64 396 by two; the
+    estimate is 1.25 to 1.42 of that (``benchmarks/results/recurrences_h200.md``)."""
 
     def shares_pairs(self, warps: int) -> bool:
         """Whether so many warps share the pairs evenly."""
@@ -397,12 +404,14 @@ class PhaseWork(NamedTuple):
             for rows, length in self.rows
             if not shares_rows(rows, length, threads)
         )
-        if self.chained and not self.stays_in_registers(threads, warp_size):
-            total *= THROUGH_MEMORY
-            total += CHAIN_BARRIERS * WARP_CYCLES * warps
+        if self.chained and not self.joins_state:
+            if not self.stays_in_registers(threads, warp_size):
+                total *= THROUGH_MEMORY
+                total += CHAIN_BARRIERS * WARP_CYCLES * warps
+            total += self.chained * CHAIN_CYCLES
         if self.chained:
             total += self._conversion_cycles(threads, target)
-        return total + self.chained * CHAIN_CYCLES
+        return total
 
     def _cycles_of_products(self, threads: int, target: Target) -> float:
         """Of all products, and outside of chains of what is converted for them.

@@ -23,6 +23,7 @@ from mugraph.passes.program.partition.orders import (
     Count,
     Event,
     Raise,
+    Streams,
     faults_of,
     streams_of,
 )
@@ -143,8 +144,9 @@ def mutants(events: Events) -> Iterator[tuple[str, Events]]:
         Raise: ("left out", "twice", "elsewhere", "another's"),
         Count: ("left out", "twice"),
     }
-    count = len(events) // 2
-    streams = [(first, number) for first in (0, count) for number in range(len(events[first]))]
+    count = len(events) // len(Streams._fields)
+    firsts = range(0, len(events), count)
+    streams = [(first, number) for first in firsts for number in range(len(events[first]))]
     for first, number in streams:
         event = events[first][number]
         for kind in kinds.get(type(event), ()):

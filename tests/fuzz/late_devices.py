@@ -50,7 +50,7 @@ class LateDevices:
     program: DeviceProgram
     steps: Sequence[Step]
     events: Sequence[Sequence[Event]]
-    """Of one call: of the functions of each device, and then of the copies of each."""
+    """Of one call: of the functions of each device, then of the copies and the meetings of each."""
     random: np.random.Generator
     returned: Sequence[SSAValue]
     versions: dict[tuple[int, int, int], list[Version]] = field(
@@ -101,8 +101,8 @@ class LateDevices:
         match self.events[stream][number]:
             case Await(axes, member):
                 return order.awaited(device, axes, member) is not None
-            case Hear(step):
-                return (device, step, call) in order.told
+            case Hear(what):
+                return (device, what, call) in order.told
             case _:
                 return True
 

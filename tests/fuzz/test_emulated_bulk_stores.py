@@ -76,13 +76,13 @@ def failures(
 
 PRINTED = {
     "stored": "mugraph::bulk_store(",
-    "persistent": "place += 1, before += 5",
+    "persistent": "place += 1, first_stage += 5",
     "cluster": "mugraph::bulk_multicast<2>(",
     "halves": "mugraph::bulk_store(",
-    "for two devices": "place += 1, before += 5",
+    "for two devices": "place += 1, first_stage += 5",
     "halves for two devices": "::store_columns<",
     "halves of a sum": "::store_columns<",
-    "persistent clusters": "place += 2, before += 5",
+    "persistent clusters": "place += 2, first_stage += 5",
 }
 """What the CUDA of each has if it is the kernel that is meant."""
 

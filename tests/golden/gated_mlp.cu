@@ -88,35 +88,36 @@ __global__ void __launch_bounds__(256, 1) gated_mlp_custom0(half_t const* dx, ha
   tb::MmaFragment<1, 1, 8, 32, atoms::SM80_16x8x16_F32F16F16F32_TN, 8>::clear(up);  // sched.fill up
 
   // sched.forloop
+  tb::Stage<5> stage = 0;
   #pragma unroll 1
-  for (int it = 0; it < 32; ++it) {
+  for (int it = 0; it < 32; ++it, ++stage) {
     tb::wait_group<3>();  // sched.wait
     __syncthreads();  // sched.barrier
     if (it + 4 < 32) {  // sched.copy dx_tile, sx
       using Source = Layout<Shape<Int<128>, Int<8>>, Stride<Int<1>, Int<4096>>>;
       using Target = ComposedLayout<Swizzle<3, 3, 4>, Int<0>, Layout<Shape<Int<128>, Int<8>>, Stride<Int<1>, Int<128>>>>;
-      tb::CopyAsync<256, 8, Target, Source>::run(sx + ((it + 4) % 5) * 1024, dx_tile + (it + 4) * 128, thread);
+      tb::CopyAsync<256, 8, Target, Source>::run(sx + (stage + 4).index() * 1024, dx_tile + (it + 4) * 128, thread);
     }
     if (it + 4 < 32) {  // sched.copy dw1_tile, sw1
       using Source = Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<4096>>>;
       using Target = ComposedLayout<Swizzle<2, 3, 3>, Int<0>, Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<32>>>>;
-      tb::CopyAsync<256, 8, Target, Source>::run(sw1 + ((it + 4) % 5) * 4096, dw1_tile + (it + 4) * 524288, thread);
+      tb::CopyAsync<256, 8, Target, Source>::run(sw1 + (stage + 4).index() * 4096, dw1_tile + (it + 4) * 524288, thread);
     }
     if (it + 4 < 32) {  // sched.copy dw2_tile, sw2
       using Source = Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<4096>>>;
       using Target = ComposedLayout<Swizzle<2, 3, 3>, Int<0>, Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<32>>>>;
-      tb::CopyAsync<256, 8, Target, Source>::run(sw2 + ((it + 4) % 5) * 4096, dw2_tile + (it + 4) * 524288, thread);
+      tb::CopyAsync<256, 8, Target, Source>::run(sw2 + (stage + 4).index() * 4096, dw2_tile + (it + 4) * 524288, thread);
     }
     tb::commit_group();  // sched.commit
     {  // sched.mma sx, sw1, gate
       using A = ComposedLayout<Swizzle<3, 3, 4>, Int<0>, Layout<Shape<Int<8>, Int<128>>, Stride<Int<128>, Int<1>>>>;
       using B = ComposedLayout<Swizzle<2, 3, 3>, Int<0>, Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<32>>>>;
-      tb::Matmul<1, 1, A, B, true, true, atoms::SM80_16x8x16_F32F16F16F32_TN, 8>::mma(gate, sx + it % 5 * 1024, sw1 + it % 5 * 4096, thread);
+      tb::Matmul<1, 1, A, B, true, true, atoms::SM80_16x8x16_F32F16F16F32_TN, 8>::mma(gate, sx + stage.index() * 1024, sw1 + stage.index() * 4096, thread);
     }
     {  // sched.mma sx, sw2, up
       using A = ComposedLayout<Swizzle<3, 3, 4>, Int<0>, Layout<Shape<Int<8>, Int<128>>, Stride<Int<128>, Int<1>>>>;
       using B = ComposedLayout<Swizzle<2, 3, 3>, Int<0>, Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<32>>>>;
-      tb::Matmul<1, 1, A, B, true, true, atoms::SM80_16x8x16_F32F16F16F32_TN, 8>::mma(up, sx + it % 5 * 1024, sw2 + it % 5 * 4096, thread);
+      tb::Matmul<1, 1, A, B, true, true, atoms::SM80_16x8x16_F32F16F16F32_TN, 8>::mma(up, sx + stage.index() * 1024, sw2 + stage.index() * 4096, thread);
     }
   }
   tb::grid_launch();  // sched.grid_launch

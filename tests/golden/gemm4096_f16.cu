@@ -36,30 +36,31 @@ __global__ void __launch_bounds__(384, 1) gemm4096_f16_custom0(half_t const* da,
 
     // persistent 132
     #pragma unroll 1
-    for (int place = blockIdx.x, before = 0; place < 512; place += 132, before += 64) {
+    for (int place = blockIdx.x; place < 512; place += 132) {
       uint3 const blockIdx = tb::block_at<16>(place, 16, 32);
 
       // sched.prologue
       tb::MmaFragment<2, 1, 128, 256, SM90_64x256x16_F32F16F16_SS>::clear(product);  // sched.fill product
 
       // sched.forloop
+      tb::Stage<4> stage = 0;
       #pragma unroll 1
-      for (int it = 0; it < 64; ++it) {
-        ring.consume(before + it);  // sched.consume
+      for (int it = 0; it < 64; ++it, ++stage) {
+        ring.consume(stage);  // sched.consume
         {  // sched.warpgroup_mma sa, sb, product
           using A = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Int<128>, Int<64>>, Stride<Int<64>, Int<1>>>>;
           using B = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Shape<Int<64>, Int<4>>, Int<64>>, Stride<Stride<Int<1>, Int<4096>>, Int<64>>>>;
-          tb::WarpgroupMatmul<2, 1, A, B, SM90_64x256x16_F32F16F16_SS, true>::issue(product, sa + it % 4 * 8192, sb + it % 4 * 16384, thread);
+          tb::WarpgroupMatmul<2, 1, A, B, SM90_64x256x16_F32F16F16_SS, true>::issue(product, sa + stage.index() * 8192, sb + stage.index() * 16384, thread);
         }
         mugraph::wait_products<1>();  // sched.warpgroup_wait
         mugraph::pin(product);
-        if (it - 1 >= 0) ring.release(before + it - 1, thread);  // sched.release
+        if (it - 1 >= 0) ring.release(stage - 1, thread);  // sched.release
       }
 
       // sched.epilogue
       mugraph::wait_products<0>();  // sched.warpgroup_wait
       mugraph::pin(product);
-      ring.release(before + 63, thread);  // sched.release
+      ring.release(63, thread);  // sched.release
       if (thread == 0) mugraph::wait_bulk_stores();  // sched.bulk_wait
       mugraph::named_barrier(1, 256);  // sched.barrier
       {  // sched.store product, o_shared
@@ -96,70 +97,71 @@ __global__ void __launch_bounds__(384, 1) gemm4096_f16_custom0(half_t const* da,
 
       // persistent 132
       #pragma unroll 1
-      for (int place = blockIdx.x, before = 0; place < 512; place += 132, before += 64) {
+      for (int place = blockIdx.x; place < 512; place += 132) {
         uint3 const blockIdx = tb::block_at<16>(place, 16, 32);
 
         // sched.prologue
-        ring.acquire(before);  // sched.acquire
+        ring.acquire(0);  // sched.acquire
         tb::grid_wait();  // sched.grid_wait
         {  // sched.bulk_copy da_tile, sa, ring
-          mugraph::bulk_load(sa, &da_map, ring.full(before), 0, blockIdx.y * 128);
+          mugraph::bulk_load(sa, &da_map, ring.full(0), 0, blockIdx.y * 128);
         }
         {  // sched.bulk_copy db_tile, sb, ring
-          mugraph::bulk_load(sb, &db_map, ring.full(before), blockIdx.x * 256, 0);
-          mugraph::bulk_load(sb + 4096, &db_map, ring.full(before), blockIdx.x * 256 + 64, 0);
-          mugraph::bulk_load(sb + 8192, &db_map, ring.full(before), blockIdx.x * 256 + 128, 0);
-          mugraph::bulk_load(sb + 12288, &db_map, ring.full(before), blockIdx.x * 256 + 192, 0);
+          mugraph::bulk_load(sb, &db_map, ring.full(0), blockIdx.x * 256, 0);
+          mugraph::bulk_load(sb + 4096, &db_map, ring.full(0), blockIdx.x * 256 + 64, 0);
+          mugraph::bulk_load(sb + 8192, &db_map, ring.full(0), blockIdx.x * 256 + 128, 0);
+          mugraph::bulk_load(sb + 12288, &db_map, ring.full(0), blockIdx.x * 256 + 192, 0);
         }
-        ring.publish(before, 49152);  // sched.publish
-        ring.acquire(before + 1);  // sched.acquire
+        ring.publish(0, 49152);  // sched.publish
+        ring.acquire(1);  // sched.acquire
         {  // sched.bulk_copy da_tile, sa, ring
-          mugraph::bulk_load(sa + 8192, &da_map, ring.full(before + 1), 64, blockIdx.y * 128);
+          mugraph::bulk_load(sa + 8192, &da_map, ring.full(1), 64, blockIdx.y * 128);
         }
         {  // sched.bulk_copy db_tile, sb, ring
-          mugraph::bulk_load(sb + 16384, &db_map, ring.full(before + 1), blockIdx.x * 256, 64);
-          mugraph::bulk_load(sb + 16384 + 4096, &db_map, ring.full(before + 1), blockIdx.x * 256 + 64, 64);
-          mugraph::bulk_load(sb + 16384 + 8192, &db_map, ring.full(before + 1), blockIdx.x * 256 + 128, 64);
-          mugraph::bulk_load(sb + 16384 + 12288, &db_map, ring.full(before + 1), blockIdx.x * 256 + 192, 64);
+          mugraph::bulk_load(sb + 16384, &db_map, ring.full(1), blockIdx.x * 256, 64);
+          mugraph::bulk_load(sb + 16384 + 4096, &db_map, ring.full(1), blockIdx.x * 256 + 64, 64);
+          mugraph::bulk_load(sb + 16384 + 8192, &db_map, ring.full(1), blockIdx.x * 256 + 128, 64);
+          mugraph::bulk_load(sb + 16384 + 12288, &db_map, ring.full(1), blockIdx.x * 256 + 192, 64);
         }
-        ring.publish(before + 1, 49152);  // sched.publish
-        ring.acquire(before + 2);  // sched.acquire
+        ring.publish(1, 49152);  // sched.publish
+        ring.acquire(2);  // sched.acquire
         {  // sched.bulk_copy da_tile, sa, ring
-          mugraph::bulk_load(sa + 16384, &da_map, ring.full(before + 2), 128, blockIdx.y * 128);
+          mugraph::bulk_load(sa + 16384, &da_map, ring.full(2), 128, blockIdx.y * 128);
         }
         {  // sched.bulk_copy db_tile, sb, ring
-          mugraph::bulk_load(sb + 32768, &db_map, ring.full(before + 2), blockIdx.x * 256, 128);
-          mugraph::bulk_load(sb + 32768 + 4096, &db_map, ring.full(before + 2), blockIdx.x * 256 + 64, 128);
-          mugraph::bulk_load(sb + 32768 + 8192, &db_map, ring.full(before + 2), blockIdx.x * 256 + 128, 128);
-          mugraph::bulk_load(sb + 32768 + 12288, &db_map, ring.full(before + 2), blockIdx.x * 256 + 192, 128);
+          mugraph::bulk_load(sb + 32768, &db_map, ring.full(2), blockIdx.x * 256, 128);
+          mugraph::bulk_load(sb + 32768 + 4096, &db_map, ring.full(2), blockIdx.x * 256 + 64, 128);
+          mugraph::bulk_load(sb + 32768 + 8192, &db_map, ring.full(2), blockIdx.x * 256 + 128, 128);
+          mugraph::bulk_load(sb + 32768 + 12288, &db_map, ring.full(2), blockIdx.x * 256 + 192, 128);
         }
-        ring.publish(before + 2, 49152);  // sched.publish
-        ring.acquire(before + 3);  // sched.acquire
+        ring.publish(2, 49152);  // sched.publish
+        ring.acquire(3);  // sched.acquire
         {  // sched.bulk_copy da_tile, sa, ring
-          mugraph::bulk_load(sa + 24576, &da_map, ring.full(before + 3), 192, blockIdx.y * 128);
+          mugraph::bulk_load(sa + 24576, &da_map, ring.full(3), 192, blockIdx.y * 128);
         }
         {  // sched.bulk_copy db_tile, sb, ring
-          mugraph::bulk_load(sb + 49152, &db_map, ring.full(before + 3), blockIdx.x * 256, 192);
-          mugraph::bulk_load(sb + 49152 + 4096, &db_map, ring.full(before + 3), blockIdx.x * 256 + 64, 192);
-          mugraph::bulk_load(sb + 49152 + 8192, &db_map, ring.full(before + 3), blockIdx.x * 256 + 128, 192);
-          mugraph::bulk_load(sb + 49152 + 12288, &db_map, ring.full(before + 3), blockIdx.x * 256 + 192, 192);
+          mugraph::bulk_load(sb + 49152, &db_map, ring.full(3), blockIdx.x * 256, 192);
+          mugraph::bulk_load(sb + 49152 + 4096, &db_map, ring.full(3), blockIdx.x * 256 + 64, 192);
+          mugraph::bulk_load(sb + 49152 + 8192, &db_map, ring.full(3), blockIdx.x * 256 + 128, 192);
+          mugraph::bulk_load(sb + 49152 + 12288, &db_map, ring.full(3), blockIdx.x * 256 + 192, 192);
         }
-        ring.publish(before + 3, 49152);  // sched.publish
+        ring.publish(3, 49152);  // sched.publish
 
         // sched.forloop
+        tb::Stage<4> stage = 0;
         #pragma unroll 1
-        for (int it = 0; it < 64; ++it) {
-          if (it + 4 < 64) ring.acquire(before + it + 4);  // sched.acquire
+        for (int it = 0; it < 64; ++it, ++stage) {
+          if (it + 4 < 64) ring.acquire(stage + 4);  // sched.acquire
           if (it + 4 < 64) {  // sched.bulk_copy da_tile, sa, ring
-            mugraph::bulk_load(sa + ((it + 4) % 4) * 8192, &da_map, ring.full(before + it + 4), (it + 4) * 64, blockIdx.y * 128);
+            mugraph::bulk_load(sa + (stage + 4).index() * 8192, &da_map, ring.full(stage + 4), (it + 4) * 64, blockIdx.y * 128);
           }
           if (it + 4 < 64) {  // sched.bulk_copy db_tile, sb, ring
-            mugraph::bulk_load(sb + ((it + 4) % 4) * 16384, &db_map, ring.full(before + it + 4), blockIdx.x * 256, (it + 4) * 64);
-            mugraph::bulk_load(sb + ((it + 4) % 4) * 16384 + 4096, &db_map, ring.full(before + it + 4), blockIdx.x * 256 + 64, (it + 4) * 64);
-            mugraph::bulk_load(sb + ((it + 4) % 4) * 16384 + 8192, &db_map, ring.full(before + it + 4), blockIdx.x * 256 + 128, (it + 4) * 64);
-            mugraph::bulk_load(sb + ((it + 4) % 4) * 16384 + 12288, &db_map, ring.full(before + it + 4), blockIdx.x * 256 + 192, (it + 4) * 64);
+            mugraph::bulk_load(sb + (stage + 4).index() * 16384, &db_map, ring.full(stage + 4), blockIdx.x * 256, (it + 4) * 64);
+            mugraph::bulk_load(sb + (stage + 4).index() * 16384 + 4096, &db_map, ring.full(stage + 4), blockIdx.x * 256 + 64, (it + 4) * 64);
+            mugraph::bulk_load(sb + (stage + 4).index() * 16384 + 8192, &db_map, ring.full(stage + 4), blockIdx.x * 256 + 128, (it + 4) * 64);
+            mugraph::bulk_load(sb + (stage + 4).index() * 16384 + 12288, &db_map, ring.full(stage + 4), blockIdx.x * 256 + 192, (it + 4) * 64);
           }
-          if (it + 4 < 64) ring.publish(before + it + 4, 49152);  // sched.publish
+          if (it + 4 < 64) ring.publish(stage + 4, 49152);  // sched.publish
         }
       }
     }

@@ -94,29 +94,31 @@ __global__ void __launch_bounds__(384, 1) prefill_custom0(half_t const* dq, half
       mugraph::pin(denominator);  // before the wait
       mugraph::wait_products<0>();  // sched.warpgroup_wait
       mugraph::pin(numerator);
-      if (0 - 1 >= 0) ring_1.release(0 - 1, thread);  // sched.release
+      if (-1 >= 0) ring_1.release(-1, thread);  // sched.release
       tb::MapFragment<ops::Chain<>, ops::Chain<>, tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>>::store(weights, scores);  // sched.map scores, weights
       tb::MapFragment<ops::Mul, ops::Chain<>, tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_RS>>::store(numerator, numerator, fall);  // sched.map numerator, fall, numerator
     }
+    tb::Stage<2> stage = 1;
+    tb::Stage<3> stage_1 = 1;
     #pragma unroll 1
-    for (int it = 1; it < 32; ++it) {
+    for (int it = 1; it < 32; ++it, ++stage, ++stage_1) {
       float scores[tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>::kValues];
-      ring.consume(it);  // sched.consume
+      ring.consume(stage);  // sched.consume
       {  // sched.warpgroup_mma sq, sk, scores
         using A = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Int<128>, Shape<Int<64>, Int<2>>>, Stride<Int<64>, Stride<Int<1>, Int<8192>>>>>;
         using B = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Shape<Int<64>, Int<2>>, Int<128>>, Stride<Stride<Int<1>, Int<8192>>, Int<64>>>>;
-        tb::WarpgroupMatmul<2, 1, A, B, SM90_64x128x16_F32F16F16_SS, true>::issue<true>(scores, sq, sk + it % 2 * 16384, thread);
+        tb::WarpgroupMatmul<2, 1, A, B, SM90_64x128x16_F32F16F16_SS, true>::issue<true>(scores, sq, sk + stage.index() * 16384, thread);
       }
       {  // sched.warpgroup_mma weights, sv, numerator
         using B = ComposedLayout<Swizzle<3, 3, 3>, Int<0>, Layout<Shape<Shape<Int<64>, Int<2>>, Int<128>>, Stride<Stride<Int<1>, Int<8192>>, Int<64>>>>;
-        tb::RegisterWarpgroupMatmul<2, 128, B, SM90_64x128x16_F32F16F16_RS, true>::issue(numerator, weights, sv + ((it - 1) % 3) * 16384, thread);
+        tb::RegisterWarpgroupMatmul<2, 128, B, SM90_64x128x16_F32F16F16_RS, true>::issue(numerator, weights, sv + (stage_1 - 1).index() * 16384, thread);
       }
       mugraph::wait_products<1>();  // sched.warpgroup_wait
       mugraph::pin(scores);
-      ring.release(it, thread);  // sched.release
+      ring.release(stage, thread);  // sched.release
       float fall[tb::RowFragment<2, 128, SM90_64x128x16_F32F16F16_SS>::kValues];
       tb::ReduceFragmentRows<ops::Max, ops::Chain<>, true, tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>, tb::RowFragment<2, 128, SM90_64x128x16_F32F16F16_SS>>::track(max, fall, scores);  // sched.reduce scores, max, fall
-      ring_1.consume(it);  // sched.consume
+      ring_1.consume(stage_1);  // sched.consume
       tb::MapFragment<ops::ScaledExpDifference<0x3f800000u>, ops::Chain<>, tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>>::store(scores, scores, max);  // sched.map scores, max, scores
       tb::MapFragment<ops::Exp, ops::Chain<>, tb::RowFragment<2, 128, SM90_64x128x16_F32F16F16_SS>>::store(fall, fall);  // sched.map fall, fall
       float denominator_1[tb::RowFragment<2, 128, SM90_64x128x16_F32F16F16_SS>::kValues];
@@ -129,7 +131,7 @@ __global__ void __launch_bounds__(384, 1) prefill_custom0(half_t const* dq, half
       mugraph::pin(denominator);  // before the wait
       mugraph::wait_products<0>();  // sched.warpgroup_wait
       mugraph::pin(numerator);
-      if (it - 1 >= 0) ring_1.release(it - 1, thread);  // sched.release
+      if (it - 1 >= 0) ring_1.release(stage_1 - 1, thread);  // sched.release
       tb::MapFragment<ops::Chain<>, ops::Chain<>, tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_SS>>::store(weights, scores);  // sched.map scores, weights
       tb::MapFragment<ops::Mul, ops::Chain<>, tb::MmaFragment<2, 1, 128, 128, SM90_64x128x16_F32F16F16_RS>>::store(numerator, numerator, fall);  // sched.map numerator, fall, numerator
     }
@@ -190,20 +192,22 @@ __global__ void __launch_bounds__(384, 1) prefill_custom0(half_t const* dq, half
       ring_1.publish(2, 32768);  // sched.publish
 
       // sched.forloop
+      tb::Stage<2> stage = 0;
+      tb::Stage<3> stage_1 = 0;
       #pragma unroll 1
-      for (int it = 0; it < 32; ++it) {
-        if (it + 2 < 32) ring.acquire(it + 2);  // sched.acquire
+      for (int it = 0; it < 32; ++it, ++stage, ++stage_1) {
+        if (it + 2 < 32) ring.acquire(stage + 2);  // sched.acquire
         if (it + 2 < 32) {  // sched.bulk_copy dk_tile, sk, ring
-          mugraph::bulk_load(sk + ((it + 2) % 2) * 16384, &dk_map, ring.full(it + 2), (it + 2) * 128, 0, blockIdx.x * 1);
-          mugraph::bulk_load(sk + ((it + 2) % 2) * 16384 + 8192, &dk_map, ring.full(it + 2), (it + 2) * 128 + 64, 0, blockIdx.x * 1);
+          mugraph::bulk_load(sk + (stage + 2).index() * 16384, &dk_map, ring.full(stage + 2), (it + 2) * 128, 0, blockIdx.x * 1);
+          mugraph::bulk_load(sk + (stage + 2).index() * 16384 + 8192, &dk_map, ring.full(stage + 2), (it + 2) * 128 + 64, 0, blockIdx.x * 1);
         }
-        if (it + 2 < 32) ring.publish(it + 2, 32768);  // sched.publish
-        if (it + 3 < 32) ring_1.acquire(it + 3);  // sched.acquire
+        if (it + 2 < 32) ring.publish(stage + 2, 32768);  // sched.publish
+        if (it + 3 < 32) ring_1.acquire(stage_1 + 3);  // sched.acquire
         if (it + 3 < 32) {  // sched.bulk_copy dv_tile, sv, ring_1
-          mugraph::bulk_load(sv + ((it + 3) % 3) * 16384, &dv_map, ring_1.full(it + 3), 0, (it + 3) * 128, blockIdx.x * 1);
-          mugraph::bulk_load(sv + ((it + 3) % 3) * 16384 + 8192, &dv_map, ring_1.full(it + 3), 64, (it + 3) * 128, blockIdx.x * 1);
+          mugraph::bulk_load(sv + (stage_1 + 3).index() * 16384, &dv_map, ring_1.full(stage_1 + 3), 0, (it + 3) * 128, blockIdx.x * 1);
+          mugraph::bulk_load(sv + (stage_1 + 3).index() * 16384 + 8192, &dv_map, ring_1.full(stage_1 + 3), 64, (it + 3) * 128, blockIdx.x * 1);
         }
-        if (it + 3 < 32) ring_1.publish(it + 3, 32768);  // sched.publish
+        if (it + 3 < 32) ring_1.publish(stage_1 + 3, 32768);  // sched.publish
       }
     }
   }

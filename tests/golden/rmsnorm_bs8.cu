@@ -55,30 +55,31 @@ __global__ void __launch_bounds__(256, 2) rmsnorm_bs8_custom0(half_t const* dx, 
   tb::LinearFragment<256, 8, Layout<Shape<Int<128>, Int<16>>, Stride<Int<1>, Int<128>>>>::clear(norm);  // sched.fill norm
 
   // sched.forloop
+  tb::Stage<4> stage = 0;
   #pragma unroll 1
-  for (int it = 0; it < 32; ++it) {
+  for (int it = 0; it < 32; ++it, ++stage) {
     tb::wait_group<2>();  // sched.wait
     __syncthreads();  // sched.barrier
     if (it + 3 < 32) {  // sched.copy dx_tile, sx
       using Source = Layout<Shape<Int<128>, Int<16>>, Stride<Int<1>, Int<4096>>>;
       using Target = ComposedLayout<Swizzle<3, 3, 4>, Int<0>, Layout<Shape<Int<128>, Int<16>>, Stride<Int<1>, Int<128>>>>;
-      tb::CopyAsync<256, 8, Target, Source>::run(sx + ((it + 3) % 4) * 2048, dx_tile + (it + 3) * 128, thread);
+      tb::CopyAsync<256, 8, Target, Source>::run(sx + (stage + 3).index() * 2048, dx_tile + (it + 3) * 128, thread);
     }
     if (it + 3 < 32) {  // sched.copy dw_tile, sw
       using Source = Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<6144>>>;
       using Target = ComposedLayout<Swizzle<2, 3, 3>, Int<0>, Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<32>>>>;
-      tb::CopyAsync<256, 8, Target, Source>::run(sw + ((it + 3) % 4) * 4096, dw_tile + (it + 3) * 786432, thread);
+      tb::CopyAsync<256, 8, Target, Source>::run(sw + (stage + 3).index() * 4096, dw_tile + (it + 3) * 786432, thread);
     }
     tb::commit_group();  // sched.commit
     {  // sched.mma sx, sw, product
       using A = ComposedLayout<Swizzle<3, 3, 4>, Int<0>, Layout<Shape<Int<16>, Int<128>>, Stride<Int<128>, Int<1>>>>;
       using B = ComposedLayout<Swizzle<2, 3, 3>, Int<0>, Layout<Shape<Int<32>, Int<128>>, Stride<Int<1>, Int<32>>>>;
-      tb::Matmul<1, 1, A, B, true, true, atoms::SM80_16x8x16_F32F16F16F32_TN, 8>::mma(product, sx + it % 4 * 2048, sw + it % 4 * 4096, thread);
+      tb::Matmul<1, 1, A, B, true, true, atoms::SM80_16x8x16_F32F16F16F32_TN, 8>::mma(product, sx + stage.index() * 2048, sw + stage.index() * 4096, thread);
     }
     {  // sched.map sx, norm
       using Source0 = ComposedLayout<Swizzle<3, 3, 4>, Int<0>, Layout<Shape<Int<128>, Int<16>>, Stride<Int<1>, Int<128>>>>;
       using Target = Layout<Shape<Int<128>, Int<16>>, Stride<Int<1>, Int<128>>>;
-      tb::Elementwise<ops::Square, ops::Chain<>, 256, 8, Target, Source0>::accumulate(norm, thread, sx + it % 4 * 2048);
+      tb::Elementwise<ops::Square, ops::Chain<>, 256, 8, Target, Source0>::accumulate(norm, thread, sx + stage.index() * 2048);
     }
   }
   tb::grid_launch();  // sched.grid_launch

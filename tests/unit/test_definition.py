@@ -1,11 +1,11 @@
-"""Operators' assembly formats, which are read when they are first used."""
+"""Operators' assembly formats, which are read when they are first used, and how they are walked."""
 
 from abc import abstractmethod
 from typing import ClassVar
 
 import pytest
 from xdsl.dialects.builtin import TensorType, f16, f32
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -13,9 +13,11 @@ from xdsl.irdl import (
     RangeOf,
     VarConstraint,
     VarOperand,
+    VarRegion,
     operand_def,
     region_def,
     var_operand_def,
+    var_region_def,
 )
 from xdsl.irdl.declarative_assembly_format import FormatProgram
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -126,3 +128,54 @@ def test_abstract_operators_are_not_made_and_recognise_what_inherits_from_them()
         Named()  # pyright: ignore[reportAbstractUsage]
     assert isinstance(Child(), Named) and issubclass(Child, Abstract)
     assert not isinstance("child", Named) and not issubclass(str, Named)
+
+
+@irdl_op_definition
+class Nest(IRDLOperation):
+    """Holds any regions."""
+
+    name = "test.nest"
+    inside: VarRegion = var_region_def()
+
+    def __init__(self, *inside: Region) -> None:
+        super().__init__(regions=[inside])
+
+
+def _nest() -> Nest:
+    """Operators in no block, in one and in several, of none, of one and of several regions."""
+    deep = Nest(Region(Block([Nest(), Nest(Region()), Nest()])))
+    blocks = Region([Block([Nest()]), Block(), Block([Nest(), deep, Nest()])])
+    return Nest(Region(Block([Nest(), Nest(blocks, Region(Block([Nest()])))])), Region(Block()))
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("region_first", [False, True])
+def test_operators_are_walked_in_the_order_of_xdsl(
+    backwards: bool, region_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nest = _nest()
+    found = [*nest.walk(reverse=backwards, region_first=region_first)]
+    monkeypatch.setattr(Nest, "walk", Operation.walk)
+    expected = [*nest.walk(reverse=backwards, region_first=region_first)]
+    assert [*map(id, found)] == [*map(id, expected)]
+    assert len(found) == 11
+
+
+def test_what_is_walked_may_be_rewritten_as_with_xdsl(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rewritten() -> str:
+        nest, seen = _nest(), 0
+        for op in nest.walk():
+            seen += 1
+            block = op.parent_block()
+            if seen == 3:
+                op.add_region(Region(Block([Nest()])))
+            elif block is not None and seen % 2:
+                block.insert_op_before(Nest(), op)
+                block.erase_op(op)
+            elif block is not None:
+                block.insert_op_after(Nest(Region()), op)
+        return f"{seen} {nest}"
+
+    found = rewritten()
+    monkeypatch.setattr(Nest, "walk", Operation.walk)
+    assert found == rewritten()

@@ -162,6 +162,10 @@ def test_a_device_does_not_wait_for_a_copy_before_it_takes_a_range_of_it() -> No
     # Its own first range takes a copy that began before the range before it.
     assert len(runs) == 5
     assert runs[1] < hears[0] < runs[2] < hears[1] < runs[3]
+    # Copies wait for one another, and meetings for no copy.
+    copies, meetings = one.events[2], one.events[4]
+    assert len([event for event in copies if isinstance(event, Run)]) == 5
+    assert not any(isinstance(event, Run | Read) for event in meetings)
 
 
 def _segments(one: Late) -> set[int]:
@@ -428,9 +432,9 @@ def test_products_overlap_as_takes_the_least_time() -> None:
     for rows, way in ((4096, "in parts"), (128, "pushed"), (16, "pushed")):
         assert overlaps("all-gather", 4, rows, 8192, 28672) == way
     for devices, rows, depth, way in (
-        # Summands of all rows take longer on the links than a short product; a long one hides them.
+        # Summands of all rows take longer on the links than a sum that goes around.
         (2, 4096, 8192, "added"),
-        (2, 4096, 28672, "pushed"),
+        (2, 4096, 28672, "added"),
         (2, 1024, 28672, "pushed"),
         (2, 16, 28672, "pushed"),
         (4, 16, 28672, "pushed"),

@@ -274,6 +274,8 @@ class OperatorWork(NamedTuple):
     """Whether it is a product of which nothing is computed in an iteration but its sum."""
     transformed: bool = False
     """Whether it is a product of which functions are computed before its sum."""
+    joins_state: bool = False
+    """Whether it is a product that an iteration makes a new state of."""
 
     def reads_runs(self, rows: int, depth: int, matrices: int) -> bool:
         """Whether warps compute products of such extents with swapped operands."""
@@ -297,9 +299,10 @@ class OperatorWork(NamedTuple):
         if isinstance(op, tb.ReductionOp) and summed_products(op):
             steps = 0
         exchanged = int(steps > 1)
+        joins_state = bool(factors) and _joins_state(op, phases)
         if factors:
             exchanged = sum(_is_exchanged(operand, phases) for operand in op.operands)
-            exchanged += _joins_state(op, phases)
+            exchanged += joins_state
         reduced = _reduced_dim(op)
         row_dims = () if reduced is None else (reduced,)
         if _has_running_maximum(op, phases):
@@ -329,6 +332,7 @@ class OperatorWork(NamedTuple):
             op in phases.sliced,
             bool(factors) and not any(_computes(use.operation, phases) for use in results[0].uses),
             isinstance(op, tb.MatmulOp) and _sums_functions(op, phases),
+            joins_state,
         )
 
 

@@ -361,7 +361,7 @@ def _bytes_with_sums(
 
 
 def _work(
-    operators: Iterable[OperatorWork],
+    operators: Sequence[OperatorWork],
     shapes: Mapping[SSAValue, tuple[int, ...]],
     derived: dict[SSAValue, tuple[int, int]],
 ) -> PhaseWork:
@@ -433,4 +433,5 @@ def _work(
     if not chained:
         products = [product._replace(columns=0) for product in products]
     work = PhaseWork(tuple(products), elements, special, chained, passed_on, sums, exchanges)
-    return work._replace(rows=tuple(reduced), pairs=pairs, moved=moved)
+    joins_state = any(op.joins_state for op in operators)
+    return work._replace(rows=tuple(reduced), pairs=pairs, moved=moved, joins_state=joins_state)

@@ -80,6 +80,11 @@ MOST_OF_PRODUCTS = 256
 as long as is estimated (``benchmarks/results/shapes_h200_plans.md``)."""
 MOST_OF_CHAINS = 3 * GROUP_THREADS
 """Also so many, where warp groups pass on what products give."""
+FEWEST_MASKED_TURNS, FEWEST_MASKED_COLUMNS = 32, 128
+"""Iterations of a block, on average, and columns of each, from which three groups may multiply a
+chain that a mask leaves tiles out of: 16 heads of 16,384 tokens of depth 64 take 1,122 us on an
+H200 so, and 1,209 in blocks of one; 32 heads of 8,192 take 575 and 617; 16 heads of 4,096 take 89
+and 84 (``benchmarks/results/prefill_variants_h200.md``)."""
 USUAL_LOOP_BYTES = 24 * 1024
 """Tiles of one iteration: long enough to outweigh what it costs, short enough for some stages."""
 WORTHWHILE = 0.97
@@ -220,9 +225,14 @@ def may_have_three_groups(division: Division, shape: KernelShape, target: Target
     """Whether a block may be of three warp groups: they multiply a chain of all keys.
 
     Of causal masks, which leave nothing of many tiles, they compute more that is masked: 32 heads
-    of 4096 tokens of depth 64 took 206 us on an H200, and 174 in blocks of one.
+    of 4096 tokens of depth 64 took 206 us on an H200, and 174 in blocks of one.  Of many keys that
+    is little.
     """
-    return division.split == 1 and shape.share == 1 and shape.is_chain_of_groups(target)
+    if division.split > 1 or not shape.is_chain_of_groups(target):
+        return False
+    columns = shape.loop.passed_on[-1]
+    many = shape.turns >= FEWEST_MASKED_TURNS and columns >= FEWEST_MASKED_COLUMNS
+    return shape.share == 1 or many
 
 
 class TakesLongerError(Exception):

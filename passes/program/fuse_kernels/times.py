@@ -31,6 +31,7 @@ from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
     layout_of,
+    row_major_strides,
     shape_of,
     strides_of,
     without_layout,
@@ -38,6 +39,7 @@ from mugraph.dialects.tensor_types import (
 from mugraph.passes.costs.devices import links_between, sent_beside
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate
 from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.costs.scans import ScanShape, later_rounds_ns
 from mugraph.passes.costs.work import ITERATION_CYCLES, WARP_CYCLES
 from mugraph.passes.mugraph.plan.choose import require_cuttable, space_of, tiles_of
 from mugraph.passes.mugraph.plan.shape import shape_under
@@ -198,7 +200,24 @@ def time_as_written(op: Operation, target: Target) -> float:
     if isinstance(op, (SharesMemory, RegroupOp)):
         return 0.0
     moved = op.tensors_moved() if isinstance(op, ReadsRows) else [*op.operands, *op.results]
-    return max(least_time(moved, (), target), sent_time([op]))
+    time = max(least_time(moved, (), target), sent_time([op]))
+    if isinstance(op, ScanOp):
+        later = later_rounds_ns(runs_of(op), target)
+        return max(time, LAUNCH_NS + target.memory_latency_ns + later)
+    return time
+
+
+def runs_of(op: ScanOp) -> ScanShape:
+    """What the runtime's kernel of a scan goes along."""
+    shape, layout, dim = shape_of(op.input.type), layout_of(op.input.type), op.reduced_dim
+    strides = row_major_strides(shape) if layout is None else strides_of(layout)
+    return ScanShape(
+        runs=math.prod(shape) // max(shape[dim], 1),
+        length=shape[dim],
+        element_bytes=element_bytes_of(op.input.type),
+        is_along=strides[dim] == 1 and shape[dim] > 1,
+        has_decays=op.decay is not None,
+    )
 
 
 def sent_time(operators: Iterable[Operation]) -> float:

@@ -54,12 +54,13 @@ it there when it comes to its own.  Its last range is small: nothing hides that 
 def ranges_of(op: kn.CollectiveOp, chain: Chain) -> list[Ranges]:
     """Ranges in which parts can be computed, the finest first: each is a range of memory.
 
-    A device's own part has other ranges than those of others where they are copied, too.
+    A device's own part has other ranges than those of others where they are copied, too, and no
+    others than those where not.
     """
     return [
         ranges
         for ranges in WAYS
-        if (op.cut_dim is None or ranges.own == ranges.others)
+        if (op.cut_dim is None) == (ranges.own != ranges.others)
         and all(
             are_ranges(value.type, along, op.devices * ranges.units)
             for value, along in chain.values

@@ -53,12 +53,6 @@ On an H200 4,096 x 4,096 x 8,192 took 392 µs by cuBLAS, and 408 in five ranges,
 added to a matrix.  On two, reduce-scatters behind it and behind 4,096 x 14,336 x 8,192 took 11 and
 22 µs longer than by the rest of the estimate.
 """
-GATHERED = 24.0
-"""Microseconds more where all devices then copy the sum, in ranges.
-
-Without it and ``SPLIT``, all-reduces behind the same products took 32 to 42 and 9 to 47 µs longer
-than by the estimate.
-"""
 TAKEN = 6.0
 """Microseconds that a function begins later which takes a copy: 5.1 to 9.8 in the same call."""
 
@@ -134,8 +128,7 @@ def time_added(op: kn.CollectiveOp, chain: Chain, ranges: Ranges, target: Target
         for value in uncut
         if isinstance(value.owner, Operation) and not regroupings_of_argument(value)
     )
-    time = max(done, sent) + TAKEN + (SPLIT - 1) * whole + device_ns(made, target) / 1e3
-    return time if op.cut_dim is not None else time + GATHERED
+    return max(done, sent) + TAKEN + (SPLIT - 1) * whole + device_ns(made, target) / 1e3
 
 
 def time_pushed(op: kn.CollectiveOp, target: Target) -> float:

@@ -81,15 +81,15 @@ class Run(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Lets the other stream of a device go on that hears of a step."""
+    """Lets another stream of a device go on that hears of this."""
 
-    step: int
+    what: int
 
 
 class Hear(NamedTuple):
-    """Waits until the other stream of a device tells of a step."""
+    """Waits until another stream of a device tells of something in this call."""
 
-    step: int
+    what: int
 
 
 Event = Write | Read | Count | Raise | Await | Run | Tell | Hear
@@ -98,10 +98,14 @@ Clock = list[int]
 
 
 class Streams(NamedTuple):
-    """What a device does in a call: with its functions, and with copies from others beside them."""
+    """What a device does in a call: its functions, and beside them copies and meetings for these.
+
+    Copies from others are one by one, and so are meetings; a meeting does not wait for a copy.
+    """
 
     functions: list[Event]
     copies: list[Event]
+    meetings: list[Event]
 
 
 def events_of(
@@ -124,13 +128,20 @@ class _Writer:
         self._given = {value for step in steps for value in gives(step)}
         self._far = _reads(self._exchanges, mesh, device)
         self._made = _writes(self._exchanges, mesh, device)
-        self._aside = {op.result for step in steps if is_beside(step) for op in step.peers}
+        self._aside: dict[SSAValue, int] = {
+            op.result: number
+            for number, step in enumerate(steps)
+            if is_beside(step)
+            for op in step.peers
+        }
+        """What copies read beside functions, and the numbers of the exchanges."""
         self._under_way: dict[SSAValue, list[Event]] = {}
         """What something does first that takes a copy."""
         self._before_copies: list[Event] = []
         """What copies to other devices wait for."""
         self._functions: list[Event] = []
         self._copies: list[Event] = []
+        self._meetings: list[Event] = []
 
     def streams(self, returned: Sequence[SSAValue]) -> Streams:
         """The events of all steps, and of the end of a call, when all copies have ended."""
@@ -147,7 +158,7 @@ class _Writer:
         self._functions += dict.fromkeys(
             read for value in returned for read in self._far.get(value, ())
         )
-        return Streams(self._functions, self._copies)
+        return Streams(self._functions, self._copies, self._meetings)
 
     def _do(self, number: int, step: Step) -> None:
         """What a device does by itself."""
@@ -177,7 +188,7 @@ class _Writer:
         self._functions += self._under_way.pop(value, ())
 
     def _fetch_beside(self, number: int, step: Fetch) -> None:
-        """Copies from another device on the stream on which it met it.
+        """Copies from another device behind the meeting of the exchange.
 
         What this device made itself is copied from where it is, and waits for no other one.
         """
@@ -187,7 +198,8 @@ class _Writer:
             assert isinstance(peer, kn.PeerOp)
             self._under_way[step.op.result] = [*self._far.get(peer.input, ()), Run(number)]
             return
-        self._copies += [*reads, Run(number), Tell(number)]
+        met = Hear(self._met(self._aside[step.op.input]))
+        self._copies += [met, *reads, Run(number), Tell(number)]
         self._under_way[step.op.result] = [Hear(number)]
 
     def _meet(self, number: int, step: Exchange | Delivery | Meeting) -> None:
@@ -201,14 +213,18 @@ class _Writer:
         self._before_copies = awaits if is_for_copies else []
 
     def _meet_beside(self, number: int, step: Exchange) -> None:
-        """Meets on the stream of copies, behind what functions have done."""
+        """Meets on the stream of meetings, behind what functions have done."""
         self._functions.append(Tell(number))
-        self._copies.append(Hear(number))
+        self._meetings.append(Hear(number))
         if self._before_copies:
-            self._copies += [*self._before_copies, Tell(~number)]
+            self._meetings += [*self._before_copies, Tell(~number)]
             self._before_copies = [Hear(~number)]
         meets, awaits = self._meeting(step)
-        self._copies += [*self._laid_out(step), *meets, *awaits]
+        self._meetings += [*self._laid_out(step), *meets, *awaits, Tell(self._met(number))]
+
+    def _met(self, number: int) -> int:
+        """What the stream of meetings tells when a device has met the others in an exchange."""
+        return len(self._steps) + number
 
     def _laid_out(self, step: Exchange | Delivery) -> list[Event]:
         """What no function made is copied to where it is read."""
@@ -292,7 +308,7 @@ class Devices:
     """Devices in the midst of their calls, and what each of them knows to have happened."""
 
     events: Sequence[Sequence[Event]]
-    """Of one call: of the functions of each device, and then of the copies of each."""
+    """Of one call: of the functions of each device, then of the copies and the meetings of each."""
     clocks: list[Clock] = field(default_factory=list[Clock])
     counts: dict[tuple[int, Axes], int] = field(default_factory=dict[tuple[int, Axes], int])
     flags: dict[tuple[Axes, int, int], list[Flag]] = field(
@@ -306,7 +322,7 @@ class Devices:
     told: dict[tuple[int, int, int], Clock] = field(
         default_factory=dict[tuple[int, int, int], Clock]
     )
-    """What streams of a device told, of a step in a call."""
+    """What streams of a device told, by device, what it is, and call."""
     faults: dict[str, None] = field(default_factory=dict[str, None])
 
     def __post_init__(self) -> None:
@@ -315,7 +331,7 @@ class Devices:
 
     def device_of(self, stream: int) -> int:
         """Whose stream it is."""
-        return stream % (len(self.events) // 2)
+        return stream % (len(self.events) // len(Streams._fields))
 
     def step(self, stream: int, event: Event, call: int) -> bool:
         """Lets a stream do an event; false where it has to wait."""
@@ -334,10 +350,10 @@ class Devices:
                 self._write(stream, event, call)
             case Read():
                 self._read(stream, event, call)
-            case Tell(number):
-                self.told[device, number, call] = [*clock]
-            case Hear(number):
-                told = self.told.get((device, number, call))
+            case Tell(what):
+                self.told[device, what, call] = [*clock]
+            case Hear(what):
+                told = self.told.get((device, what, call))
                 if told is None:
                     return False
                 clock[:] = map(max, clock, told)
@@ -414,7 +430,7 @@ def faults_of(events: Sequence[Sequence[Event]]) -> list[str]:
             call, number = divmod(places[stream], len(own))
             event, device = own[number], devices.device_of(stream)
             if isinstance(event, Hear):
-                continue  # the other stream of the device waits, too
+                continue  # another stream of the device waits, too
             assert isinstance(event, Await)
             devices.fault(
                 f"device {device} waits for ever in call {call}: for device {event.member} to have "
@@ -433,9 +449,9 @@ def check_order(steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh)
 def streams_of(
     steps: Sequence[Step], returned: Sequence[SSAValue], mesh: Mesh
 ) -> list[list[Event]]:
-    """What all devices do in a call: with their functions, then with their copies from others."""
+    """What all devices do in a call: their functions, their copies, then their meetings beside."""
     every = [events_of(steps, returned, mesh, device) for device in mesh.devices]
-    return [*(each.functions for each in every), *(each.copies for each in every)]
+    return [events for kind in zip(*every, strict=True) for events in kind]
 
 
 def steps_in_order(program: DeviceProgram) -> list[Step]:

@@ -45,6 +45,7 @@
 #include "tb/register_matmul.h"
 #include "tb/row_fragment.h"
 #include "tb/scalar_matmul.h"
+#include "tb/stage.h"
 #include "tb/sum_parts.h"
 #include "tb/line_matmul.h"
 #include "tb/swapped_matmul.h"

@@ -1,9 +1,10 @@
 // A function with named extents becomes static ones, whose kernels end where a call says.
 // RUN: mg-opt --bucket-extents %s | filecheck %s
 // RUN: mg-opt --bucket-extents %s | mg-check - %s | filecheck %s --check-prefix PROOF
-// RUN: mg-opt --bucket-extents --fuse-kernels --transpile=arch=sm_90a %s | mg-opt | filecheck %s --check-prefix SCHEDULE
-// RUN: mg-opt --bucket-extents --fuse-kernels --transpile=arch=sm_90a -t cuda %s | filecheck %s --check-prefix CUDA
-// RUN: mg-opt --bucket-extents --fuse-kernels --transpile=arch=sm_90a %s | mg-run --size m=37 --check | filecheck %s --check-prefix AT37
+// RUN: mg-opt --bucket-extents --fuse-kernels --transpile=arch=sm_90a %s -o %t.mlir
+// RUN: mg-opt %t.mlir | filecheck %s --check-prefix SCHEDULE
+// RUN: mg-opt -t cuda %t.mlir | filecheck %s --check-prefix CUDA
+// RUN: mg-run --size m=37 --check %t.mlir | filecheck %s --check-prefix AT37
 // RUN: mg-run %s --size m=1 --check | filecheck %s --check-prefix ROW
 // RUN: not mg-run %s --size m=301 2>&1 | filecheck %s --check-prefix LARGE
 // RUN: mg-opt --transpile %s | filecheck %s --check-prefix ALONE

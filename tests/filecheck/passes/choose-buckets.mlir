@@ -1,7 +1,9 @@
 // An estimate chooses where buckets end: few rows of this program have kernels that more rows do not.
-// RUN: mg-opt --choose-buckets=arch=h200 %s | filecheck %s
-// RUN: mg-opt --choose-buckets=arch=h200 --bucket-extents %s | filecheck %s --check-prefix STATIC
-// RUN: mg-opt --choose-buckets=arch=h200 --bucket-extents %s | mg-check - %s | filecheck %s --check-prefix PROOF
+// RUN: mg-opt --choose-buckets=arch=h200 %s -o %t.mlir
+// RUN: filecheck %s < %t.mlir
+// RUN: mg-opt --bucket-extents %t.mlir -o %t.static.mlir
+// RUN: filecheck %s --check-prefix STATIC < %t.static.mlir
+// RUN: mg-check %t.static.mlir %s | filecheck %s --check-prefix PROOF
 
 // CHECK: func.func @mlp
 // CHECK-SAME: mugraph.extents = {m = {largest = 512 : i64, buckets = [{{[0-9]+}} : i64]}}

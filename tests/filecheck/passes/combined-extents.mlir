@@ -2,9 +2,10 @@
 // RUN: mg-opt --bucket-extents %s | filecheck %s
 // RUN: mg-opt --bucket-extents --fuse-kernels --end-loads %s | mg-check - %s | filecheck %s --check-prefix PROOF
 // RUN: mg-opt --bucket-extents %s | sed 's/ + -1) >= 0/ + -2) >= 0/' | not mg-check - %s | filecheck %s --check-prefix MUTANT
-// RUN: mg-opt --bucket-extents --fuse-kernels '--plan=forloop=6 split-k=1' --transpile %s | mg-opt | filecheck %s --check-prefix SCHEDULE
-// RUN: mg-opt --bucket-extents --fuse-kernels '--plan=forloop=6 split-k=1' --transpile -t cuda %s | filecheck %s --check-prefix CUDA
-// RUN: mg-opt --bucket-extents --fuse-kernels '--plan=forloop=6 split-k=1' --transpile %s | mg-run --size n=37 --check | filecheck %s --check-prefix AT37
+// RUN: mg-opt --bucket-extents --fuse-kernels '--plan=forloop=6 split-k=1' --transpile %s -o %t.mlir
+// RUN: mg-opt %t.mlir | filecheck %s --check-prefix SCHEDULE
+// RUN: mg-opt -t cuda %t.mlir | filecheck %s --check-prefix CUDA
+// RUN: mg-run --size n=37 --check %t.mlir | filecheck %s --check-prefix AT37
 
 // CHECK: func.func @sums(%x: tensor<384x64xf16, {{.*}}> {mugraph.extent = ["n", ""]},
 // CHECK: %[[N:.*]] = kn.extent "n" : tensor<1xi32>

@@ -1,8 +1,9 @@
 // What stands behind a product of the library ends where the call does, and intermediates keep room for the largest
 // value: the strides of their tensor maps are the same at each call.
-// RUN: mg-opt --plan --transpile %s | mg-opt | filecheck %s
-// RUN: mg-opt --plan --transpile -t cuda %s | filecheck %s --check-prefix CUDA
-// RUN: mg-opt --plan --transpile %s | mg-run --size n=37 --scale 0.25 --check | filecheck %s --check-prefix AT37
+// RUN: mg-opt --plan --transpile %s -o %t.mlir
+// RUN: mg-opt %t.mlir | filecheck %s
+// RUN: mg-opt -t cuda %t.mlir | filecheck %s --check-prefix CUDA
+// RUN: mg-run --size n=37 --scale 0.25 --check %t.mlir | filecheck %s --check-prefix AT37
 
 // CHECK: sched.kernel @sums_custom0 inputs 2 grid [1, 128, 1] cut [1, 1, 3]
 // CHECK: sched.kernel @sums_custom1 inputs 3 lengths [2, 384] grid [2, 1, 1]

@@ -7,7 +7,7 @@
 // RUN: filecheck %s < %t.transpiled.mlir
 // RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile %t.transpiled.mlir | cmp - %t.transpiled.mlir
 // Printed, run and verified is the µGraph.
-// RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt -t cuda %t.transpiled.mlir | filecheck %s --check-prefix CUDA
 // RUN: mg-run --scale 0.25 --check %s | filecheck %s --check-prefix RESULT
 // RUN: mg-opt --plan="tiles=written online-softmax=false" --transpile --verify-semantics %s 2>&1 >%t.verified | filecheck %s --check-prefix VERIFIED
 

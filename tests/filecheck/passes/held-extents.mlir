@@ -1,10 +1,12 @@
 // The keys of a cache, whose count stands in device memory: masks, the loop, the loads and what lies behind.
 // RUN: mg-opt --bucket-extents %s | filecheck %s
-// RUN: mg-opt --bucket-extents --fuse-kernels --end-loads %s | filecheck %s --check-prefix GRAPH
-// RUN: mg-opt --bucket-extents --fuse-kernels --end-loads %s | mg-check - %s | filecheck %s --check-prefix PROOF
+// RUN: mg-opt --bucket-extents --fuse-kernels --end-loads %s -o %t.graph.mlir
+// RUN: filecheck %s --check-prefix GRAPH < %t.graph.mlir
+// RUN: mg-check %t.graph.mlir %s | filecheck %s --check-prefix PROOF
 // RUN: mg-opt --bucket-extents %s | sed 's/ + -1) >= 0/ + -2) >= 0/' | not mg-check - %s | filecheck %s --check-prefix MUTANT
-// RUN: mg-opt --bucket-extents --fuse-kernels '--plan=forloop=6 split-k=1' --transpile %s | mg-opt | filecheck %s --check-prefix SCHEDULE
-// RUN: mg-opt --bucket-extents --fuse-kernels '--plan=forloop=6 split-k=1' --transpile -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --bucket-extents --fuse-kernels '--plan=forloop=6 split-k=1' --transpile %s -o %t.mlir
+// RUN: mg-opt %t.mlir | filecheck %s --check-prefix SCHEDULE
+// RUN: mg-opt -t cuda %t.mlir | filecheck %s --check-prefix CUDA
 
 // CHECK: func.func @sums(%x: tensor<384x64xf16, {{.*}}> {mugraph.ends = ["n", ""]}, {{.*}} %n: tensor<1xi32,
 // CHECK-SAME: attributes {mugraph.lengths = {n = array<i64: 2, 384>}}

@@ -13,7 +13,7 @@
 // CHECK:      sched.bulk_copy %dv_tile to %sv on %ring
 
 // PAGED:      int const row = tb::row_of<50>(*(dt + blockIdx.x * 8 + (it + 3) * 1));
-// PAGED-NEXT: mugraph::bulk_load(sv + ((it + 3) % 3) * 1024, &dv_map, ring.full(it + 3), 0, 0, row);
+// PAGED-NEXT: mugraph::bulk_load(sv + (stage + 3).index() * 1024, &dv_map, ring.full(stage + 3), 0, 0, row);
 // PAGED:      TensorMap<3> v_map("v", CU_TENSOR_MAP_DATA_TYPE_FLOAT16, {64, 16, 50}, {128, 2048}, {64, 16, 1},
 
 // THREADS: tb::CopyAsync<128, 8, Target, Source>::run(sv, dv_tile + tb::row_of<50>(*(dt + blockIdx.x * 8)) * 1024, thread);

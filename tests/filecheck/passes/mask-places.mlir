@@ -10,7 +10,7 @@
 // HELD-NEXT: sched.mask %[[SUMS]] to %[[SUMS]] with -inf where affine_set<{{.*}}> : !sched.tile<64x32xf32, #cute.tiled_mma<
 
 // CUDA: tb::Span const span = tb::span<4>(tb::bound<-1>(2 * static_cast<int>(blockIdx.x) + 1));
-// CUDA: for (int it = 0; it < span.count; ++it) {
+// CUDA: for (int it = 0; it < span.count; ++it, ++stage) {
 // CUDA: tb::MaskFragment<0xff800000u, {{.*}}>::store({{.*}}, thread, 64, 32, tb::where<Layout<Shape<Int<64>, Int<32>>, Stride<Int<1>, Int<-1>>>>(64 * static_cast<int>(blockIdx.x) + -32 * (span.first + it)));
 func.func @largest(%q: tensor<128x16xf16>, %k: tensor<16x128xf16>) -> tensor<128x1xf32> {
   %o = kn.customized %q, %k grid [2, 1, 1] block [128, 1, 1] forloop 4 {

@@ -24,8 +24,10 @@
 // CHECK-NEXT: sched.map identity
 // CHECK-NEXT: sched.yield
 
-// CUDA: for (int it = 0; it < 64; it += 4) {
-// CUDA: ring.consume(it + 3);
+// Stages are counted on where each of them begins to read.
+// CUDA: for (int it = 0; it < 64; it += 4, ++stage) {
+// CUDA-COUNT-3: ++stage;
+// CUDA: ring.consume(stage);
 
 // With three stages too few tiles would be on their way beside the two products.
 // SHORT: sched.forloop 64 carrying

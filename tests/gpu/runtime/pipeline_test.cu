@@ -58,14 +58,14 @@ __global__ void __launch_bounds__(kThreads, 2) rmsnorm_linear(half_t const* x, h
     copy(step, step);
     tb::commit_group();
   }
-  for (int step = 0; step < kSteps; ++step) {
+  tb::Stage<kStages> stage = 0;
+  for (int step = 0; step < kSteps; ++step, ++stage) {
     tb::wait_group<kStages - 2>();
     __syncthreads();
-    if (step + kStages - 1 < kSteps) copy(step + kStages - 1, (step + kStages - 1) % kStages);
+    if (step + kStages - 1 < kSteps) copy(step + kStages - 1, (stage + (kStages - 1)).index());
     tb::commit_group();
-    const int stage = step % kStages;
-    Product::mma(acc, x_tiles + stage * kM * kTileK, w_tiles + stage * kTileN * kTileK, thread);
-    Squares::accumulate(squares, thread, x_tiles + stage * kM * kTileK);
+    Product::mma(acc, x_tiles + stage.index() * kM * kTileK, w_tiles + stage.index() * kTileN * kTileK, thread);
+    Squares::accumulate(squares, thread, x_tiles + stage.index() * kM * kTileK);
   }
   __syncthreads();
   float* const squares_tile = reinterpret_cast<float*>(w_tiles);

@@ -236,14 +236,14 @@ def _check(library: str, name: str, theirs_of: Callable[..., Any], make: Make) -
             theirs: Any = theirs_of(*arguments)
         except (AssertionError, ValueError, TypeError, ZeroDivisionError) as error:
             theirs = error
-        shown = f"{name}({', '.join(str(a) for a in arguments)}) = {mine}, {library}: {theirs!r}"
         if not isinstance(theirs, Exception) and _same(mine, theirs):
             is_layout = isinstance(mine, Layout) and (library, name) not in OTHER_RANKS
-            assert not is_layout or mine.rank == theirs.rank, shown
-            continue
-        assert _explanation(library, name, arguments, theirs) is not None, shown
-        assert _equals_definition(name, arguments, mine), shown
-        explained += times
+            right = not is_layout or mine.rank == theirs.rank
+        else:
+            is_explained = _explanation(library, name, arguments, theirs) is not None
+            right = is_explained and _equals_definition(name, arguments, mine)
+            explained += times
+        assert right, f"{name}({', '.join(map(str, arguments))}) = {mine}, {library}: {theirs!r}"
     assert explained < COUNT // 2, f"{explained} of {COUNT} differ"
 
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "../arch/bulk_copy.h"
+#include "stage.h"
 
 namespace mugraph {
 namespace tb {
@@ -31,31 +32,29 @@ struct Channel {
     for (int barrier = lane; barrier < 2 * kStages; barrier += 32) mbarrier_invalidate(full_barriers + barrier);
   }
 
-  __device__ __forceinline__ uint64_t* full(int iteration) const { return full_barriers + iteration % kStages; }
-  __device__ __forceinline__ uint64_t* empty(int iteration) const { return full(iteration) + kStages; }
+  __device__ __forceinline__ uint64_t* full(Stage<kStages> stage) const { return full_barriers + stage.index(); }
+  __device__ __forceinline__ uint64_t* empty(Stage<kStages> stage) const { return full(stage) + kStages; }
 
-  // Producer: what iteration - kStages left in the stage has been read.
-  __device__ __forceinline__ void acquire(int iteration) const {
-    if (iteration >= kStages) mbarrier_wait(empty(iteration), (iteration / kStages - 1) % 2);
+  // Producer: what was in the stage before has been read. A new mbarrier has ended a phase of parity 1 already.
+  __device__ __forceinline__ void acquire(Stage<kStages> stage) const {
+    mbarrier_wait(empty(stage), stage.parity() ^ 1);
   }
 
   // Producer: the stage is full once `bytes` have come.
-  __device__ __forceinline__ void publish(int iteration, uint32_t bytes) const {
-    mbarrier_arrive_expect(full(iteration), bytes);
+  __device__ __forceinline__ void publish(Stage<kStages> stage, uint32_t bytes) const {
+    mbarrier_arrive_expect(full(stage), bytes);
   }
 
   // Consumer: waits until the stage is full.
-  __device__ __forceinline__ void consume(int iteration) const {
-    mbarrier_wait(full(iteration), iteration / kStages % 2);
-  }
+  __device__ __forceinline__ void consume(Stage<kStages> stage) const { mbarrier_wait(full(stage), stage.parity()); }
 
   // Consumer: the calling warp has read the stage.
-  __device__ __forceinline__ void release(int iteration, int thread) const {
+  __device__ __forceinline__ void release(Stage<kStages> stage, int thread) const {
     __syncwarp();
     if constexpr (kBlocks > 1) {
-      if (thread % 32 < kBlocks) mbarrier_arrive_at(empty(iteration), thread % 32);
+      if (thread % 32 < kBlocks) mbarrier_arrive_at(empty(stage), thread % 32);
     } else {
-      if (thread % 32 == 0) mbarrier_arrive(empty(iteration));
+      if (thread % 32 == 0) mbarrier_arrive(empty(stage));
     }
   }
 };

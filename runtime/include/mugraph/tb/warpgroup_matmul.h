@@ -81,7 +81,8 @@ struct WarpgroupMatmul {
   // Starts acc += A B, as one group: acc, a and b are in use until wait_products() says that it is finished.
   template <bool kFresh = false>
   static __device__ __forceinline__ void issue(Sum (&acc)[kValues], TA const* a, TB const* b, int thread) {
-    const int group = uniform(thread / Atom::kThreads);
+    // Of a single group, which all threads are in, the number is known: no thread asks another one.
+    const int group = kByAll && kGroupsM * kGroupsN == 1 ? 0 : uniform(thread / Atom::kThreads);
     if (!kByAll && group >= kGroupsM * kGroupsN) return;
     prepare<kFresh, Fragment>(acc);
     begin_products();
@@ -113,7 +114,7 @@ struct WarpgroupMatmul {
   static __device__ __forceinline__ void issue(Sum (&left)[kValues / 2], Sum (&right)[kValues / 2], TA const* a,
                                                TB const* b, int thread) {
     static_assert(kGroupsN == 1 && Fragment::kTilesN == 1, "one instruction must have all columns");
-    const int group = uniform(thread / Atom::kThreads);
+    const int group = kByAll && kGroupsM == 1 ? 0 : uniform(thread / Atom::kThreads);
     if (!kByAll && group >= kGroupsM) return;
     pin(left);
     pin(right);

@@ -9,7 +9,7 @@
 // CUDA: tb::CopyAsync<{{.*}}>::run(s, x_tile + span.first * 8, thread);
 // CUDA: if (1 < span.count) {
 // CUDA: tb::CopyAsync<{{.*}}>::run(s + {{.*}}, x_tile + (span.first + 1) * 8, thread);
-// CUDA: for (int it = 0; it < span.count; ++it) {
+// CUDA: for (int it = 0; it < span.count; ++it, ++stage) {
 // CUDA: if (it + 2 < span.count) {
 // CUDA: x_tile + (span.first + it + 2) * 8, thread);
 

@@ -10,7 +10,7 @@
 // CHECK: sched.kernel @sums inputs 2 grid [1, 1, 1] block [32, 1, 1] forloop 8 {
 // CHECK: %total, %last = sched.forloop %n carrying %zeros, %first
 // CUDA: sums(float const* __restrict__ x, int const n, float* __restrict__ o) {
-// CUDA: for (int it = 0; it < n; ++it) {
+// CUDA: for (int it = 0; it < n; ++it, ++stage) {
 // CUDA: if (it + 1 < n) {
 // CUDA: mugraph::check_alignment(input_tensors.at(0), 16, "input 0 (x)");
 // CUDA-NEXT: mugraph::check_alignment(output_tensors.at(0)

@@ -10,11 +10,13 @@ from fuzz.partitioned import draw_partitioned
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import TensorType, f16
+from xdsl.parser import Parser
 
 from mugraph.dialects.sharding import Mesh, Sharding
 from mugraph.passes.program.partition import partition_program, search
 from mugraph.passes.program.partition.conversions import Conversions
 from mugraph.passes.program.partition.search import Search, State
+from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 
 MESHES = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(lambda shape: Mesh(tuple(shape)))
@@ -82,3 +84,19 @@ def test_states_that_are_left_out_lose_nothing(number: int) -> None:
         every = partition_program(only_function(draw_partitioned(0, number))).plan
     assert found.is_exact
     assert found.cost == every.cost
+
+
+@pytest.mark.parametrize(("rows", "sent"), [(4096, 2 * 4096 * 8192), (16, 2 * 16 * 8192)])
+def test_no_product_is_computed_by_all_devices_to_send_less(rows: int, sent: int) -> None:
+    """Of 4,096 rows both operands are smaller than the sum, and gathering them sends less."""
+    text = f"""
+    func.func @f(%x: tensor<{rows}x4096xf16> {{mugraph.sharding = #kn.sharding<[[], [0]]>}},
+                 %w: tensor<4096x8192xf16> {{mugraph.sharding = #kn.sharding<[[0]]>}})
+        -> (tensor<{rows}x8192xf16> {{mugraph.sharding = #kn.sharding<[[]]>}})
+        attributes {{mugraph.mesh = [2]}} {{
+      %y = kn.matmul %x, %w
+        : (tensor<{rows}x4096xf16>, tensor<4096x8192xf16>) -> tensor<{rows}x8192xf16>
+      func.return %y : tensor<{rows}x8192xf16>
+    }}"""
+    cost = partition_program(only_function(Parser(make_context(), text).parse_module())).plan.cost
+    assert (cost.sent, cost.collectives) == (sent, 1)

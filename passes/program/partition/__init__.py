@@ -131,11 +131,12 @@ class PartitionPass(ModulePass):
 
     Attributes give the mesh of the function (``mugraph.mesh``) and the shardings of its arguments
     and, if that matters, of its results (``mugraph.sharding``). An argument without a sharding is
-    whole on each device. Collectives are inserted so that each device sends the fewest bytes; among
-    such ways, one with the fewest collectives is taken, and then one with the least work for each
-    device. How a sharding passes through an operator follows from the operator's indices. Extents
-    that do not divide stay whole. Afterwards the function is ``mugraph.per_device``, and its types
-    are those of parts.
+    whole on each device. Collectives are inserted so that what each device sends and multiplies
+    takes the least time, where a byte counts as much as 1,000 multiplications; among such ways, one
+    with the fewest collectives is taken, and then one with the least work for each device. How a
+    sharding passes through an operator follows from the operator's indices. Extents that do not
+    divide stay whole. Afterwards the function is ``mugraph.per_device``, and its types are those of
+    parts.
 
     Before::
 

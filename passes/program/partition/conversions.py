@@ -1,4 +1,4 @@
-"""From one sharding of a tensor to others: the collectives that send the fewest bytes."""
+"""From one sharding of a tensor to others: the collectives that take the least time."""
 
 from __future__ import annotations
 
@@ -16,22 +16,31 @@ from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.sharding import Axes, Mesh, Sharding, part_type
 from mugraph.dialects.tensor_types import shape_of
 
+WORK_PER_BYTE = 1000
+"""Multiplications in the time of a byte that a device sends.  An H200 multiplies 3.8e14 pairs a
+second and sends 3.65e11 bytes (``benchmarks/results/collectives_h200x2.md``)."""
+
 
 class Cost(NamedTuple):
-    """What counts first, then second, then third; of one device."""
+    """What ways are compared by, the first field first; of one device."""
 
-    sent: int = 0
-    """Bytes."""
+    time: int = 0
+    """Of what is sent and multiplied, in multiplications."""
     collectives: int = 0
     """Operators that send something."""
     work: int = 0
-    """Multiplications, or elements where there are none."""
+    """Elements that operators compute, or multiplications."""
+    sent: int = 0
+    """Bytes."""
+
+    @staticmethod
+    def of_collective(sent: int) -> Cost:
+        """The cost of a collective in which a device sends so many bytes."""
+        return Cost(sent * WORK_PER_BYTE, 1, 0, sent)
 
     def plus(self, other: Cost) -> Cost:
         """Both together."""
-        return Cost(
-            self.sent + other.sent, self.collectives + other.collectives, self.work + other.work
-        )
+        return Cost(*(one + two for one, two in zip(self, other, strict=True)))
 
 
 NOTHING = Cost()
@@ -56,7 +65,7 @@ class ConversionStep(NamedTuple):
             combines=self.combiner is not None,
         )
         is_sent = self.joined is not None or self.combiner is not None
-        return Cost(sent, int(is_sent), 0 if is_sent else 1)
+        return Cost.of_collective(sent) if is_sent else Cost(work=1)
 
     @property
     def name(self) -> str:

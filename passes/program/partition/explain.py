@@ -27,7 +27,7 @@ def explanation(partition: Partition) -> str:
     function, mesh, plan = partition.function, partition.mesh, partition.plan
     *operators, last = function.body.block.ops
     sent, count = plan.cost.sent, plan.cost.collectives
-    searched = "no way sends fewer" if plan.is_exact else "of the ways that were looked at"
+    searched = "no way takes less time" if plan.is_exact else "of the ways that were looked at"
     lines = [
         f"@{function.sym_name.data} on {mesh} devices: each sends {_bytes(sent)} in {count} "
         f"collective{'' if count == 1 else 's'} ({searched}); {_bytes(_whole(partition))} with "

@@ -1,4 +1,4 @@
-"""Which sharding each value of a program has: the fewest bytes that devices send.
+"""Which sharding each value of a program has: the least time of what devices send and compute.
 
 A state says which shardings of each live value devices have so far.  Operators are taken in order;
 each of their strategies asks for shardings of the operands, and what a state lacks is made of what
@@ -177,7 +177,7 @@ class Search:
     def after(self, state: State, place: int, demand: Demand) -> State | None:
         """A state behind an operator that is shared so; ``None`` where an operand cannot be."""
         forms = dict(state.forms)
-        cost = state.cost.plus(Cost(0, 0, demand.strategy.work))
+        cost = state.cost.plus(demand.strategy.cost)
         made: list[Made] = []
         for value, wanted in demand.operands:
             if wanted in forms[value]:

@@ -13,7 +13,7 @@ from mugraph.dialects.device_cuts import DeviceCut, device_cuts, passes_parts
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.sharding import Axes, Mesh, Sharding
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.program.partition.conversions import divides
+from mugraph.passes.program.partition.conversions import Cost, divides
 
 
 class Passing(NamedTuple):
@@ -32,8 +32,8 @@ class Strategy(NamedTuple):
 
     operands: tuple[Sharding, ...]
     results: tuple[Sharding, ...]
-    work: int
-    """Of each device."""
+    cost: Cost
+    """Of what each device computes."""
     choices: tuple[Choice, ...]
     """What is done along each axis of the mesh."""
 
@@ -50,12 +50,12 @@ def strategies(op: Operation, mesh: Mesh) -> list[Strategy]:
         if len({_combiner(choice) for choice in chosen} - {None}) > 1:
             continue
         shared = tuple(a for a, choice in enumerate(chosen) if isinstance(choice, DeviceCut))
-        work = total // mesh.size(shared)
+        cost = Cost(*(each // mesh.size(shared) for each in total))
         for order in _orders(chosen):
-            strategy = _strategy(op, chosen, order, work)
+            strategy = _strategy(op, chosen, order, cost)
             if strategy is not None and _divides(op, strategy, mesh):
                 key = (strategy.operands, strategy.results)
-                if key not in found or work < found[key].work:
+                if key not in found or cost < found[key].cost:
                     found[key] = strategy
     return list(found.values())
 
@@ -73,13 +73,15 @@ def _orders(chosen: Sequence[Choice]) -> Iterator[Axes]:
             yield order
 
 
-def _strategy(op: Operation, chosen: tuple[Choice, ...], order: Axes, work: int) -> Strategy | None:
+def _strategy(
+    op: Operation, chosen: tuple[Choice, ...], order: Axes, cost: Cost
+) -> Strategy | None:
     """What devices have of operands and results; ``None`` where two indices cut a dimension."""
     operands = _shardings(op.operands, chosen, order, of_results=False)
     results = _shardings(op.results, chosen, order, of_results=True)
     if operands is None or results is None:
         return None
-    return Strategy(operands, results, work, chosen)
+    return Strategy(operands, results, cost, chosen)
 
 
 def _shardings(
@@ -131,8 +133,12 @@ def _divides(op: Operation, strategy: Strategy, mesh: Mesh) -> bool:
     )
 
 
-def _work(op: Operation, cuts: Sequence[DeviceCut]) -> int:
-    """Elements of the results, times those that are combined into each."""
+def _work(op: Operation, cuts: Sequence[DeviceCut]) -> Cost:
+    """Elements of the results, times those that are combined into each.
+
+    Only multiplications of products count as time: what one device computes of each element is
+    fused with what other operators do, and takes no longer than the collective that spares it.
+    """
     elements = max(math.prod(shape_of(value.type)) for value in (*op.operands, *op.results))
     combined = [
         shape_of(op.operands[number].type)[dim]
@@ -142,5 +148,5 @@ def _work(op: Operation, cuts: Sequence[DeviceCut]) -> int:
             ((n, d) for n, d in enumerate(cut.operands) if d is not None), 1
         )
     ]
-    results = max(math.prod(shape_of(result.type)) for result in op.results)
-    return max(elements, results * math.prod(combined))
+    pairs = max(math.prod(shape_of(result.type)) for result in op.results) * math.prod(combined)
+    return Cost(time=pairs, work=pairs) if pairs > elements else Cost(work=elements)

@@ -28,7 +28,7 @@ func.func @mlp(%x: tensor<8x64xf16>,
 // FUSED: kn.customized %x, %w1, %w2
 // FUSED: kn.all_reduce
 // FUSED-NEXT: kn.add
-// EXPLAIN: @mlp on 4 devices: each sends 1,536 B in 1 collective (no way sends fewer); 24,576 B with all arguments gathered first
+// EXPLAIN: @mlp on 4 devices: each sends 1,536 B in 1 collective (no way takes less time); 24,576 B with all arguments gathered first
 // EXPLAIN-NEXT: 'kn.matmul' %h: dimension 1 of its result shared along axis 0
 // EXPLAIN-NEXT: 'kn.silu' %s: dimension 1 of its result shared along axis 0
 // EXPLAIN-NEXT: 'kn.matmul' %p: dimension 1 of operand 0 shared along axis 0, which leaves a partial sum

@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.bulk import BulkCopyError
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.tensor_types import shape_of, value_label
 from mugraph.passes.schedule.lower_threadblock.bulk_loads import (
     block_obstacles,
@@ -54,12 +55,20 @@ def are_numbers_of_products(op: tb.InputOp, threads: int) -> bool:
     """Whether an input has numbers of rows, or one, that scale what warp groups multiply in a loop.
 
     Such as scales of groups of k.  Where bulk copies cannot bring them, as numbers of rows that lie
-    apart, the threads that have the products load them: each iteration those of its own.
+    apart, the threads that have the products load them: each iteration those of its own.  So they
+    do where bulk copies could, of products whose sums have few bits: these are used in each
+    iteration, and the next product can be issued before only where no ring brings the numbers
+    (``--unroll-products``).
     """
-    if op.loop_dim < 0 or _is_found_elsewhere(op) or comes_in_bulk(op):
+    if op.loop_dim < 0 or _is_found_elsewhere(op):
         return False
-    products = products_scaled_by(op)
-    return bool(products) and all(warpgroup_layout_of(each, threads) for each in products)
+    layouts = [warpgroup_layout_of(each, threads) for each in products_scaled_by(op)]
+    if not layouts or not all(layouts):
+        return False
+    if not comes_in_bulk(op):
+        return True
+    few_bits = all(layout and layout.atom.sum_bits is not None for layout in layouts)
+    return few_bits and not ragged_dims(op.bounds())
 
 
 def are_numbers_of_rows(op: tb.InputOp) -> bool:

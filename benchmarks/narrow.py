@@ -40,12 +40,15 @@ class Linear(Case):
     kind: str
     by: str
     promote: bool = True
+    by_columns: bool = False
+    """Whether scales of x lie by columns, as torch takes those of ``blocks``."""
 
     @property
     def name(self) -> str:
         """As it is printed."""
         fast = "" if self.promote else ", sums of few bits"
-        return f"{self.kind} {self.rows}x{self.columns}x{self.depth}, scales of {self.by}{fast}"
+        scales = f"scales of {self.by}" + (", x by columns" if self.by_columns else "")
+        return f"{self.kind} {self.rows}x{self.columns}x{self.depth}, {scales}{fast}"
 
     @property
     def scale_shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -64,7 +67,12 @@ class Linear(Case):
         dtype = mi.int8 if self.kind == "s8" else mi.float8_e4m3fn
         x = graph.new_input((self.rows, self.depth), dtype=dtype)
         w = graph.new_input((self.columns, self.depth), dtype=dtype)
-        scales = [graph.new_input(shape, dtype=mi.float32) for shape in self.scale_shapes]
+        of_x, of_w = self.scale_shapes
+        strides = (1, self.rows) if self.by_columns else None
+        scales = [
+            graph.new_input(of_x, strides, mi.float32),
+            graph.new_input(of_w, dtype=mi.float32),
+        ]
         if self.by == "blocks":
             wide = [mi.dequantize(*each) for each in zip((x, w), scales, strict=True)]
             graph.mark_output(wide[0] @ mi.transpose(wide[1]))
@@ -91,6 +99,8 @@ class Linear(Case):
                 tensors.append(drawn.to(torch.float8_e4m3fn))
         for shape in self.scale_shapes:
             tensors.append(torch.rand(shape, generator=random, device=DEVICE) + 0.5)
+        if self.by_columns:
+            tensors[2] = tensors[2].T.contiguous().T
         return [*tensors, *(each.to(torch.bfloat16) for each in tensors[:2])]
 
     def error(self, result: Any, x: Any, w: Any, scale_x: Any, scale_w: Any) -> float:
@@ -149,6 +159,7 @@ class Linear(Case):
 LAYERS = ((14336, 4096), (4096, 14336), (6144, 4096), (8192, 8192))
 CASES = [
     *(Linear(n, n, n, "e4m3", by) for n in (4096, 8192) for by in ("tensors", "rows", "blocks")),
+    *(Linear(n, n, n, "e4m3", "blocks", by_columns=True) for n in (4096, 8192)),
     *(Linear(n, n, n, "e4m3", "rows", promote=False) for n in (4096, 8192)),
     *(Linear(n, n, n, "s8", "rows") for n in (4096, 8192)),
     *(Linear(m, n, k, "e4m3", "rows") for n, k in LAYERS for m in (1, 16, 64, 128)),

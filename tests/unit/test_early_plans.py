@@ -185,3 +185,17 @@ def test_a_block_of_a_short_row_is_a_warp(columns: int, threads: int) -> None:
     """Of two vectors a lane, at most: it meets no other warp."""
     (plan,) = softmax_plans(256, columns)
     assert (plan.block or (128,))[0] == threads
+
+
+@pytest.mark.parametrize(("rows", "start"), [(64, "late"), (256, "end")])
+def test_f8_that_few_rows_multiply_once_hides_the_launch_of_the_next(rows: int, start: str) -> None:
+    graph = mi.KernelGraph()
+    x = graph.new_input((rows, 8192), dtype=mi.float8_e4m3fn)
+    w = graph.new_input((8192, 8192), dtype=mi.float8_e4m3fn)
+    scale = graph.new_input((rows, 1), dtype=mi.float32)
+    sums = graph.matmul(x, mi.transpose(w), dtype=mi.float32)
+    graph.mark_output(mi.cast(sums * scale, mi.bfloat16))
+    module = graph.module()
+    PassPipeline(flat_passes("fuse-kernels,plan{split_k=1}", "h200")).apply(make_context(), module)
+    (kernel,) = [op for op in module.walk() if isinstance(op, CustomizedOp)]
+    assert kernel.decided.pdl == start

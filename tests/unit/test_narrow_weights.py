@@ -326,13 +326,24 @@ def test_scales_of_blocks_are_applied_to_partial_sums_of_f8() -> None:
     assert_near(result, expected)
 
 
-def test_warp_groups_load_scales_of_blocks_beside_their_products() -> None:
-    """No bulk copy brings numbers of rows that lie apart, nor do others for it.
+def scaled_by_columns(
+    x: mi.DTensor, w: mi.DTensor, scale_x: mi.DTensor, scale_w: mi.DTensor
+) -> mi.DTensor:
+    """The same, of scales of x (depth / 128, rows), as PyTorch takes them."""
+    return block_scaled(x, w, mi.transpose(scale_x), scale_w)
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_warp_groups_load_scales_of_blocks_beside_their_products(by_columns: bool) -> None:
+    """No bulk copy brings them, also where one could, and others come in bulk nevertheless.
 
     Each product runs while the sums of the one before are scaled, but for the last of two.
     """
     inputs, expected = drawn_of_blocks(128, 256, 4096)
-    module = graph_of(block_scaled, *inputs).module()
+    program = scaled_by_columns if by_columns else block_scaled
+    if by_columns:
+        inputs[2] = np.ascontiguousarray(inputs[2].T)
+    module = graph_of(program, *inputs).module()
     plan = Plan(block=(256, 1, 1), tile=(0, 0, 128, 128), forloop=32, split_k=1)
     PassPipeline(compile_pipeline("sm_90a", plan)).apply(make_context(), module)
     products = [op for op in module.walk() if isinstance(op, sched.WarpgroupMmaOp)]
@@ -346,9 +357,10 @@ def test_warp_groups_load_scales_of_blocks_beside_their_products() -> None:
     for load in loads:
         assert load.parent_op() is loop
         assert isinstance(load.source.type, sched.GlobalType)
-    made = generate_cuda(module, make_context(), "sm_90a")
-    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
-    for level in ("logical", "address"):
+    if not by_columns:
+        made = generate_cuda(module, make_context(), "sm_90a")
+        check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
+    for level in ("address",) if by_columns else ("logical", "address"):
         (result,) = run_function(module, None, inputs, level=level)
         assert_near(result, expected)
 

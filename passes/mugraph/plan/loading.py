@@ -48,6 +48,10 @@ took 425 us on an H200, 432 with three stages and 429 with six
 (``benchmarks/results/narrow_weights_h200.md``).  Shorter loops were not timed so."""
 
 
+FEW_ROWS_OF_F8 = 128
+"""Rows of products of f8 of which the start of the next kernel was timed."""
+
+
 @dataclass(frozen=True)
 class CutKernel:
     """A kernel, its plan as far as tiles go, and what blocks of such tiles do."""
@@ -103,7 +107,24 @@ def by_producer(kernel: CutKernel) -> Plan | None:
     parts = (("loads", loads), ("stages", stages))
     preferred = tuple(name for name, part in parts if part) or None
     start = "early" if kernel.lets_next_load else "end"
+    if reads_weights_once(kernel):
+        start = "late"
     return Plan(pdl=start, loads=loads, stages=stages, preferred=preferred)
+
+
+def reads_weights_once(kernel: CutKernel) -> bool:
+    """Whether each multiprocessor has one block, which reads f8 for few rows, and nothing follows.
+
+    The next kernel is launched while sums leave.  By 64 rows f8 of 8192 x 8192 took 19.8 us on an
+    H200 with the next kernel at the end and 19.1 late, of 14336 x 4096 17.1 and 17.0; by 128 rows
+    21.3 and 21.0, 19.05 and 18.7.  Where the loop is divided, late is slower: 64 x 4096 x 14336
+    took 19.8 and 21.7, of 128 rows 25.1 and 28.9 (``benchmarks/results/narrow_h200.md``).
+    """
+    shape, target, products = kernel.shape, kernel.target, kernel.shape.loop.products
+    few = len(products) == 1 and products[0].promoted and products[0].sizes[0] <= FEW_ROWS_OF_F8
+    alone = kernel.plan.split_k in (None, 1) and shape.blocks <= target.multiprocessors
+    waits = shape.product_ns(target) < device_ns(shape.loading.tensor_bytes, target)
+    return few and alone and waits and not has_weights(kernel.graph)
 
 
 def beside_shorter(kernel: CutKernel) -> Plan | None:

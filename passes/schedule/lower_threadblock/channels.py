@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.bulk import BulkCopyError
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.ragged import ragged_dims
 from mugraph.dialects.tensor_types import shape_of, value_label
 from mugraph.passes.schedule.lower_threadblock.bulk_loads import (
     block_obstacles,
@@ -24,6 +25,13 @@ from mugraph.passes.schedule.lower_threadblock.bulk_loads import (
 from mugraph.passes.schedule.lower_threadblock.levels import Levels
 from mugraph.passes.schedule.lower_threadblock.warpgroups import warpgroup_layout_of
 from mugraph.passes.targets import Target
+
+COVERS_A_LOAD = 1 << 21
+"""Multiply-adds of f8 that take a block as long as a load from the second-level cache: 512 cycles.
+
+8192 cubed with scales of blocks, those of x by columns, took 911 us on an H200 in tiles of 128 x
+128, and 959 with scales by rows; 128 x 8192 x 8192 in tiles of 128 x 64 28.5, and 23.5
+(``benchmarks/results/narrow_h200.md``)."""
 
 
 def are_numbers_of_results(op: tb.InputOp, levels: Levels) -> bool:
@@ -54,12 +62,27 @@ def are_numbers_of_products(op: tb.InputOp, threads: int) -> bool:
     """Whether an input has numbers of rows, or one, that scale what warp groups multiply in a loop.
 
     Such as scales of groups of k.  Where bulk copies cannot bring them, as numbers of rows that lie
-    apart, the threads that have the products load them: each iteration those of its own.
+    apart, the threads that have the products load them: each iteration those of its own.  So they
+    do where bulk copies could, if sums have few bits and products take long: such sums are used in
+    each iteration, and the next product can be issued before only where no ring brings the numbers
+    (``--unroll-products``).
     """
-    if op.loop_dim < 0 or _is_found_elsewhere(op) or comes_in_bulk(op):
+    if op.loop_dim < 0 or _is_found_elsewhere(op):
         return False
     products = products_scaled_by(op)
-    return bool(products) and all(warpgroup_layout_of(each, threads) for each in products)
+    layouts = [warpgroup_layout_of(each, threads) for each in products]
+    if not layouts or not all(layouts):
+        return False
+    if not comes_in_bulk(op):
+        return True
+    few_bits = all(layout and layout.atom.sum_bits is not None for layout in layouts)
+    return few_bits and all(map(_covers_a_load, products)) and not ragged_dims(op.bounds())
+
+
+def _covers_a_load(product: tb.MatmulOp) -> bool:
+    """Whether a product takes as long as a load that is issued before it."""
+    *_, rows, columns = shape_of(product.result.type)
+    return rows * columns * shape_of(product.lhs.type)[-1] >= COVERS_A_LOAD
 
 
 def are_numbers_of_rows(op: tb.InputOp) -> bool:

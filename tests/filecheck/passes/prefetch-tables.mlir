@@ -1,7 +1,7 @@
 // A kernel asks for the tiles of a table before it waits for the kernel that writes a row of it; what the kernels
 // before compute is not asked for.
 
-// RUN: mg-opt --prefetch-tables %s | filecheck %s
+// RUN: mg-opt --prefetch-tables --check-hazards %s | filecheck %s
 // RUN: mg-opt --prefetch-tables -t cuda %s | filecheck %s --check-prefix CUDA
 // RUN: mg-opt --prefetch-tables=arch=sm_80 %s | filecheck %s --check-prefix WITHOUT
 

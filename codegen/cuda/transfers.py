@@ -111,7 +111,7 @@ def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
 
 @print_operation.register
 def _(op: sched.PrefetchOp, printer: KernelPrinter) -> None:
-    iteration = str(op.fixed_iteration or 0)
+    iteration = Iteration(op.fixed_iteration or 0)
     run, tile = op.run, op.tile
     amount = str(run.elements * element_bytes_of(tile.type))
     if run.ragged is not None:

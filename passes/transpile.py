@@ -42,6 +42,7 @@ from mugraph.passes.schedule.pipeline_loads import PipelineLoadsPass
 from mugraph.passes.schedule.pipeline_products import PipelineProductsPass
 from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
+from mugraph.passes.schedule.prefetch_tables import PrefetchTablesPass
 from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
 from mugraph.passes.schedule.set_register_budgets import SetRegisterBudgetsPass
@@ -102,6 +103,7 @@ def transpile_pipeline(
         PlanSwizzlePass(),
         LowerRingsPass(),
         ProgrammaticLaunchPass(arch),
+        PrefetchTablesPass(arch),
         PlanSTensorMemoryPass(arch=arch),
         SetRegisterBudgetsPass(arch),
         UnrollProductsPass(arch),

@@ -68,6 +68,7 @@ PASSES = {
     "bulk-stores": "mugraph.passes.schedule.bulk_stores:BulkStoresPass",
     "ping-pong": "mugraph.passes.schedule.ping_pong:PingPongPass",
     "lower-rings": "mugraph.passes.schedule.lower_rings:LowerRingsPass",
+    "prefetch-tables": "mugraph.passes.schedule.prefetch_tables:PrefetchTablesPass",
     "programmatic-launch": "mugraph.passes.schedule.programmatic_launch:ProgrammaticLaunchPass",
     "explain-partition": "mugraph.passes.program.partition.explain:ExplainPartitionPass",
     "explain-fusion": "mugraph.passes.program.fuse_kernels.explain:ExplainFusionPass",

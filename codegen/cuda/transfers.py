@@ -25,6 +25,7 @@ from mugraph.dialects.sched.channel import RunsAtIteration
 from mugraph.dialects.sched.domain import fewest_iterations
 from mugraph.dialects.tensor_types import (
     base_layout,
+    element_bytes_of,
     op_label,
     physical_elements,
     resolved_layout_of,
@@ -106,6 +107,17 @@ def _(op: sched.GridWaitOp, printer: KernelPrinter) -> None:
 def _(op: sched.GridLaunchOp, printer: KernelPrinter) -> None:
     if not printer.is_task:
         printer.writer.line(f"tb::grid_launch();  // {op.name}")
+
+
+@print_operation.register
+def _(op: sched.PrefetchOp, printer: KernelPrinter) -> None:
+    iteration = Iteration(op.fixed_iteration or 0)
+    run, tile = op.run, op.tile
+    amount = str(run.elements * element_bytes_of(tile.type))
+    if run.ragged is not None:
+        amount = f"{existing_elements(run.ragged.bound, printer.tile_of(iteration))} * {amount}"
+    call = f"tb::prefetch({printer.pointer(tile, iteration)}, {amount})"
+    printer.writer.line(f"if (thread == 0) {call};  // {op.name}")
 
 
 def print_grid_wait(printer: KernelPrinter, why: str) -> None:

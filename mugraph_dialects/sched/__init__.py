@@ -48,6 +48,7 @@ from mugraph.dialects.sched.order_barrier import (
     OrderStepOp,
     OrderWaitOp,
 )
+from mugraph.dialects.sched.prefetch import PrefetchOp, run_of
 from mugraph.dialects.sched.product import MmaOp
 from mugraph.dialects.sched.reduction import (
     Combiner,
@@ -144,6 +145,7 @@ __all__ = [
     "OrderStepOp",
     "OrderWaitOp",
     "PhaseOp",
+    "PrefetchOp",
     "ProduceOp",
     "PrologueOp",
     "Proxy",
@@ -180,6 +182,7 @@ __all__ = [
     "ping_pong_roles",
     "registers_of",
     "roles_of",
+    "run_of",
     "start_bytes",
     "warpgroup_products",
 ]

@@ -364,3 +364,4 @@ class AddressFunctions(InterpreterFunctions):
 
     run_grid_wait = impl(sched.GridWaitOp)(run_nothing)
     run_grid_launch = impl(sched.GridLaunchOp)(run_nothing)
+    run_prefetch = impl(sched.PrefetchOp)(run_nothing)

@@ -265,6 +265,7 @@ class ScheduleFunctions(InterpreterFunctions):
     run_cluster_barrier = impl(sched.ClusterBarrierOp)(run_nothing)
     run_grid_wait = impl(sched.GridWaitOp)(run_nothing)
     run_grid_launch = impl(sched.GridLaunchOp)(run_nothing)
+    run_prefetch = impl(sched.PrefetchOp)(run_nothing)
     run_proxy_fence = impl(sched.ProxyFenceOp)(run_nothing)
     run_bulk_wait = impl(sched.BulkWaitOp)(run_nothing)
 

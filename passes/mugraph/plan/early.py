@@ -30,6 +30,8 @@ LITTLE = 0.1
 """Of the bytes of a block's loop what may come after a wait with all weights of the block."""
 FEWEST_BESIDE = 3
 """Stages of a kernel that leaves half of the shared memory to the one before it."""
+STREAMED_TURNS = 64
+"""Iterations from which on a kernel that streams weights for a row has short tiles, many stages."""
 SHORT_NS = 720.0
 """What a kernel that is short takes beside its launch and the latency of memory, at most.
 
@@ -215,6 +217,30 @@ def stages_in_flight(blocks: int, shape: KernelShape, target: Target) -> int:
     waves = math.ceil(blocks / target.multiprocessors)
     ahead = 2 * target.bytes_in_flight_per_multiprocessor() / max(shape.loop_bytes * waves, 1)
     return min(math.ceil(ahead) + 1, stages_of(shape, target) or 1, shape.iterations)
+
+
+def rounds_of(shape: KernelShape, stages: int, target: Target) -> list[int]:
+    """How many blocks run in each round of those that run at once."""
+    at_once = resident_blocks(shape, stages, target) * target.multiprocessors
+    return [min(at_once, shape.blocks - first) for first in range(0, shape.blocks, at_once)]
+
+
+def streams_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """Whether blocks of several rounds wait for weights that are multiplied by one row."""
+    alone = len(shape.loop.products) == 1 and not shape.loop.chained and not shape.loop.converts
+    if not alone or shape.loop.products[0].sizes[0] > 1 or not brings_weights(graph):
+        return False
+    own = stages_in_flight(shape.blocks, shape, target)
+    moved = device_ns(shape.loading.tensor_bytes, target)
+    return len(rounds_of(shape, own, target)) > 1 and 2 * shape.product_ns(target) < moved
+
+
+def has_long_reads(shape: KernelShape, target: Target) -> bool:
+    """Whether two blocks of a kernel that streams weights run beside each other, in three stages.
+
+    With fewer stages blocks wait for memory, and one block alone waits in its epilogue, too.
+    """
+    return FEWEST_BESIDE * shape.loop_bytes <= half_of_memory(shape, target)
 
 
 def bytes_ahead(shape: KernelShape, stages: int) -> int:

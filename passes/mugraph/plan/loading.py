@@ -14,18 +14,21 @@ from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.chains import chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate, stages_of
-from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.costs.residency import resident_blocks
 from mugraph.passes.mugraph.plan.early import (
+    FEWEST_BESIDE,
+    STREAMED_TURNS,
     brings_weights,
     comes_before_states,
+    has_long_reads,
     has_weights,
     holds_weights,
     leaves_room,
     lets_next_start,
+    rounds_of,
     stages_beside,
     stages_in_flight,
     stages_meanwhile,
+    streams_weights,
     takes_few_turns,
     waits_for_few_blocks,
     waits_for_shorter,
@@ -40,12 +43,12 @@ A batch norm of 64 x 2048 x 16, estimated at 4.0 us, took 4.04 on an H200 with t
 and 3.49 with it late (``benchmarks/results/concatenations_h200.md``); a group norm of 64 x 2048 x
 16, estimated at 5.7, 4.15 and 4.26."""
 
-STREAMED, STREAMED_TURNS = 4, 64
-"""Stages of kernels that stream a matrix of weights for a row, in so many iterations or more.
+STREAMED = 4
+"""Stages of kernels that stream a matrix of weights for a row, in many iterations.
 
 With logits of a row, 151,936 x 4096 in bf16 and 64 of the depth an iteration, a step of two layers
 took 425 us on an H200, 432 with three stages and 429 with six
-(``benchmarks/results/narrow_weights_h200.md``).  Shorter loops were not timed so."""
+(``benchmarks/results/narrow_weights_h200.md``)."""
 
 
 FEW_ROWS_OF_F8 = 128
@@ -198,33 +201,18 @@ def stages_by_threads(
     if shape.loading.waited_for:
         return (1,)
     own = stages_in_flight(shape.blocks, shape, target)
-    rounds = _rounds(shape, own, target)
+    rounds = rounds_of(shape, own, target)
     last = shape.blocks - sum(rounds[:-1])
     most = max(own, stages_in_flight(last, shape, target))
-    alike = (n for n in range(own, most + 1) if len(_rounds(shape, n, target)) == len(rounds))
+    alike = (n for n in range(own, most + 1) if len(rounds_of(shape, n, target)) == len(rounds))
     wanted = max(*alike, stages_meanwhile(shape, target) if meanwhile else 1)
-    if streams and len(_rounds(shape, STREAMED, target)) == len(rounds):
+    many = streams and shape.iterations >= STREAMED_TURNS
+    if many and len(rounds_of(shape, STREAMED, target)) == len(rounds):
         wanted = max(wanted, STREAMED)
+    elif streams and not many and has_long_reads(shape, target):
+        wanted = max(wanted, FEWEST_BESIDE)
     taken = choose_stages(shape.loop_bytes, shape.blocks, shape.iterations, 0, target)
     return (wanted,) if wanted > taken else None
-
-
-def streams_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
-    """Whether blocks of several rounds wait for weights that are multiplied by one row."""
-    alone = len(shape.loop.products) == 1 and not shape.loop.chained and not shape.loop.converts
-    if not alone or shape.loop.products[0].sizes[0] > 1 or not brings_weights(graph):
-        return False
-    if shape.iterations < STREAMED_TURNS:
-        return False
-    own = stages_in_flight(shape.blocks, shape, target)
-    moved = device_ns(shape.loading.tensor_bytes, target)
-    return len(_rounds(shape, own, target)) > 1 and 2 * shape.product_ns(target) < moved
-
-
-def _rounds(shape: KernelShape, stages: int, target: Target) -> list[int]:
-    """How many blocks run in each round of those that run at once."""
-    at_once = resident_blocks(shape, stages, target) * target.multiprocessors
-    return [min(at_once, shape.blocks - first) for first in range(0, shape.blocks, at_once)]
 
 
 def producer_pays(shape: KernelShape, target: Target) -> bool:

@@ -19,13 +19,16 @@ from mugraph.passes.mugraph.plan.dimension_tiles import passes_products_on
 from mugraph.passes.mugraph.plan.division import Division, saved_in_clusters
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
+    STREAMED_TURNS,
     brings_mostly_weights,
     brings_weights,
     bytes_ahead,
+    has_long_reads,
     holds_weights,
     stages_beside,
     stages_in_flight,
     stages_meanwhile,
+    streams_weights,
     takes_few_turns,
     waits_for_few_blocks,
     waits_for_shorter,
@@ -282,6 +285,11 @@ def choose_least_time(
         # What it is estimated to lose is no reason to fuse otherwise.
         best = min(few, key=partial(_effort, space, target))
         return best._replace(time=fastest.time)
+    usual = fastest.partition.forloop < STREAMED_TURNS
+    streamed = _of_longest_reads(space, choices, target) if usual else []
+    if streamed and fastest.split == 1:
+        best = min(streamed, key=lambda choice: choice.time)
+        return best._replace(time=fastest.time)
     if space.graph.held_lengths:
         choices = _at_all_lengths(space, choices, target)
     limit = min(choice.time for choice in choices) + ALIKE_NS
@@ -351,6 +359,31 @@ def _of_fewest_turns(
         ]
         first = min(beside, key=order, default=first)
     return [choice for shape, choice in alike if order(shape) == order(first)]
+
+
+def _of_longest_reads(
+    space: TileSpace, choices: Sequence[TileChoice], target: Target
+) -> list[TileChoice]:
+    """Of kernels that stream weights for a row those of the fewest iterations, about as fast.
+
+    They read most of each column at once.  A step of Llama-3.2-1B took 727.9 us on an H200 with
+    logits by 1,002 blocks of 128 columns in 16 iterations, and 737.2 by 501 of 256 in 32
+    (``benchmarks/results/decode_layers_h200.md``).
+    """
+    if not brings_weights(space.graph):
+        return []
+    whole = (
+        (choice, shape_under(space, choice.partition)) for choice in choices if choice.split == 1
+    )
+    streams = [each for each in whole if streams_weights(space.graph, each[1], target)]
+    longest = ABOUT_ALIKE * min((choice.time for choice, _ in streams), default=0.0)
+    alike = [
+        choice
+        for choice, shape in streams
+        if choice.time <= longest and has_long_reads(shape, target)
+    ]
+    fewest = min((choice.partition.forloop for choice in alike), default=0)
+    return [choice for choice in alike if choice.partition.forloop == fewest]
 
 
 def _waits_for_memory(space: TileSpace, choice: TileChoice, target: Target) -> bool:

@@ -19,6 +19,7 @@
 
 #include "arch/async_copy.h"
 #include "arch/grid_dependency.h"
+#include "arch/prefetch.h"
 #include "arch/tensor_core.h"
 #include "arch/thread.h"
 #include "atoms.h"

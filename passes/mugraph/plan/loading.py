@@ -14,6 +14,7 @@ from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.chains import chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate, stages_of
+from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.early import (
     FEWEST_BESIDE,
     STREAMED_TURNS,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mugraph.dialects.programming_model import REGISTER_BYTES, VECTOR_BYTES
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import (
+    F8_TYPES,
     INSTRUCTION,
     Held,
     Loading,
@@ -134,12 +135,15 @@ class KernelShape(NamedTuple):
         with 8192 x 8192 weights that took 18.4 us and not 15.0 (1 row, 4 bits), 23.1 and not 16.3
         (16 rows), 36.5 and not 22.5 (16 rows, 8 bits), on an H200.  Nor what few rows multiply
         while memory brings it: a row times 151,936 x 4096 in 16 bits took 284 us at best so, and
-        278 by threads.  Of several products in a loop that is not measured.
+        278 by threads.  Of several products in a loop that is not measured.  Nor f8, which single
+        warps convert, too: 16 rows by 6144 x 4096 took 12.7 us so, and 9.1 by threads.
         """
         if target.bulk_bytes_in_flight is None or not self.loading.comes_in_bulk:
             return False
         by_groups = self.loop.suits_groups(self.threads, target)
-        converts = any(product.converted for product in self.loop.products)
+        converts = any(
+            product.converted or product.element in F8_TYPES for product in self.loop.products
+        )
         if by_groups or converts or self.loading.needs_groups:
             return by_groups
         few = all(product.sizes[0] <= FEW_ROWS for product in self.loop.products)

@@ -34,6 +34,10 @@ ITERATION_CYCLES, WARP_CYCLES = 70.0, 14.6
 """What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
 WITH_OPERANDS, GROUP_SLACK = 1.81, 1.1
 """How much longer products of warps take with the loads of their operands, and those of groups."""
+F8_TYPES, AS_HALVES = ("e4m3", "e5m2"), 2.0
+"""How much longer single warps take for f8, whose operands become f16 first: of 16 rows by 4096 x
+14336 an iteration of 32 columns and 256 of the depth took 328 ns on an H200 by four warps of a
+block that has a multiprocessor alone, and 522 of 512 (``benchmarks/results/narrow_h200.md``)."""
 ELEMENT_CYCLES = 3.0
 """Cycles of a thread for an element of an operator that is no product."""
 CONVERSION_ISSUES = 4.5
@@ -470,6 +474,8 @@ class PhaseWork(NamedTuple):
             return cycles, operand_cycles(product, target)
         schedulers = min(warps, target.schedulers_per_multiprocessor)
         each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
+        if product.element in F8_TYPES:
+            each *= AS_HALVES
         # Warps share the sums first, and then what is added to each.
         one_after_another = product.steps_of_warps / product.parts(warps) * target.mma_latency
         return product.instructions * each / schedulers, one_after_another

@@ -30,8 +30,6 @@ LITTLE = 0.1
 """Of the bytes of a block's loop what may come after a wait with all weights of the block."""
 FEWEST_BESIDE = 3
 """Stages of a kernel that leaves half of the shared memory to the one before it."""
-STREAMED_TURNS = 64
-"""Iterations from which on a kernel that streams weights for a row has short tiles, many stages."""
 SHORT_NS = 720.0
 """What a kernel that is short takes beside its launch and the latency of memory, at most.
 

@@ -17,7 +17,6 @@ from mugraph.passes.costs.kernels import LAUNCH_NS, estimate, stages_of
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.early import (
     FEWEST_BESIDE,
-    STREAMED_TURNS,
     brings_weights,
     comes_before_states,
     has_long_reads,
@@ -43,13 +42,6 @@ LAUNCHES_LONG = 5
 A batch norm of 64 x 2048 x 16, estimated at 4.0 us, took 4.04 on an H200 with the next kernel early
 and 3.49 with it late (``benchmarks/results/concatenations_h200.md``); a group norm of 64 x 2048 x
 16, estimated at 5.7, 4.15 and 4.26."""
-
-STREAMED = 4
-"""Stages of kernels that stream a matrix of weights for a row, in many iterations.
-
-With logits of a row, 151,936 x 4096 in bf16 and 64 of the depth an iteration, a step of two layers
-took 425 us on an H200, 432 with three stages and 429 with six
-(``benchmarks/results/narrow_weights_h200.md``)."""
 
 
 FEW_ROWS_OF_F8 = 128
@@ -207,10 +199,7 @@ def stages_by_threads(
     most = max(own, stages_in_flight(last, shape, target))
     alike = (n for n in range(own, most + 1) if len(rounds_of(shape, n, target)) == len(rounds))
     wanted = max(*alike, stages_meanwhile(shape, target) if meanwhile else 1)
-    many = streams and shape.iterations >= STREAMED_TURNS
-    if many and len(rounds_of(shape, STREAMED, target)) == len(rounds):
-        wanted = max(wanted, STREAMED)
-    elif streams and not many and has_long_reads(shape, target):
+    if streams and has_long_reads(shape, target):
         wanted = max(wanted, FEWEST_BESIDE)
     taken = choose_stages(shape.loop_bytes, shape.blocks, shape.iterations, 0, target)
     return (wanted,) if wanted > taken else None

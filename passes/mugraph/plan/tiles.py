@@ -19,7 +19,6 @@ from mugraph.passes.mugraph.plan.dimension_tiles import passes_products_on
 from mugraph.passes.mugraph.plan.division import Division, saved_in_clusters
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
-    STREAMED_TURNS,
     brings_mostly_weights,
     brings_weights,
     bytes_ahead,
@@ -285,8 +284,7 @@ def choose_least_time(
         # What it is estimated to lose is no reason to fuse otherwise.
         best = min(few, key=partial(_effort, space, target))
         return best._replace(time=fastest.time)
-    usual = fastest.partition.forloop < STREAMED_TURNS
-    streamed = _of_longest_reads(space, choices, target) if usual else []
+    streamed = _of_longest_reads(space, choices, target)
     if streamed and fastest.split == 1:
         best = min(streamed, key=lambda choice: choice.time)
         return best._replace(time=fastest.time)
@@ -367,8 +365,9 @@ def _of_longest_reads(
     """Of kernels that stream weights for a row those of the fewest iterations, about as fast.
 
     They read most of each column at once.  A step of Llama-3.2-1B took 727.9 us on an H200 with
-    logits by 1,002 blocks of 128 columns in 16 iterations, and 737.2 by 501 of 256 in 32
-    (``benchmarks/results/decode_layers_h200.md``).
+    logits by 1,002 blocks of 128 columns in 16 iterations, and 737.2 by 501 of 256 in 32; two
+    layers of Qwen3-8B, whose logits have a depth of 4,096, 491.6, and 502.9 in short tiles of four
+    stages (``benchmarks/results/decode_layers_h200.md``).
     """
     if not brings_weights(space.graph):
         return []

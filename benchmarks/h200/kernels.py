@@ -61,11 +61,13 @@ class Ours:
     ) -> Verdict:
         """Runs :data:`RUNS` times on poisoned memory and judges the results, together and each.
 
+        ``expected`` has the elements of all results, one result behind the other, in any shape.
         ``tolerance`` stands in for the one of the µGraph's types.  The first inputs that are
         checked are those of :meth:`call`.
         """
         import torch
 
+        expected = expected.flatten()
         output = Guarded((self._room(dtype),), dtype)
         copies = [tensor.clone() for tensor in inputs]
         first: Any = None

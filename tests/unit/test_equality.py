@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
 from xdsl.parser import Parser
 
 import mugraph
+from mugraph.build.named_numbers import NamedNumber
 from mugraph.build.tensors import Handle
 from mugraph.cute.indices import Index, Part
 from mugraph.cute.numbers import Number
@@ -142,6 +143,7 @@ DIFFERENT: dict[type, tuple[Any, ...]] = {
         ComposedLayout(Swizzle(3, 3, 3), 8, Layout((8, 64), (64, 1))),
         ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (1, 8))),
     ),
+    NamedNumber: (NamedNumber(5, "m"), NamedNumber(7, "n")),
     Part: (
         Part(Index(0, ()), 4, True),
         Part(Index(1, ()), 4, True),

@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.codegen.cuda.cpp import Writer, stored_type
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter, print_operation
+from mugraph.codegen.cuda.stages import Iteration
 from mugraph.dialects import sched
 from mugraph.dialects.sched import (
     AccessKind,
@@ -86,7 +87,7 @@ class Program:
     def function(self, index: int, op: HasThreadAccesses) -> str:
         writer, names = Writer(), Names(sched.registers_of)
         kernel = sched.enclosing_kernel(op)
-        iteration = str(ITERATION) if sched.enclosing_loop(op) is not None else None
+        iteration = Iteration(ITERATION if sched.enclosing_loop(op) is not None else 0)
         printer = KernelPrinter(writer, names, kernel, iteration)
         writer.open(f"static void operation_{index}([[maybe_unused]] int thread) {{")
         for value in dict.fromkeys(map(sched.registers_of, op.operands)):

@@ -78,13 +78,17 @@ class NamedNumber(_Integer):
         return NamedNumber(-self.stand_in, f"-{_text(self, '-')}")
 
     def __floordiv__(self, other: Any) -> Any:
-        """Defined by a factor that is named, too: what is left does not depend on it."""
+        """Defined by 1, and by a factor that is named, too: what is left does not depend on it."""
+        if other == 1:
+            return self
         if not isinstance(other, NamedNumber) or self.stand_in % other.stand_in:
             return self.refuse()
         quotient = self.stand_in // other.stand_in
         return NamedNumber(quotient, STAND_INS[quotient]) if quotient in STAND_INS else quotient
 
     def __mod__(self, other: Any) -> Any:
+        if other == 1:
+            return 0
         return self - (self // other) * other
 
     def _compared(self, other: Any) -> int:

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute
 from mugraph.build.elementwise import abs as magnitude
 from mugraph.build.elementwise import bits, cast, clamp, fp4, max, nf4, round
 from mugraph.build.errors import BuildError
+from mugraph.build.named_numbers import NamedNumber
 from mugraph.build.programs import concat, reduction_max, reshape, transpose
 from mugraph.build.tensors import DTensor
 
@@ -273,8 +274,12 @@ def _packed(numbers: DTensor, dim: int) -> DTensor:
 def _counts_of_groups(shape: Sequence[int], groups: object) -> tuple[int, ...]:
     """How many groups a dimension has; raises :class:`BuildError` unless they divide it."""
     given = cast_type("Sequence[object]", groups) if isinstance(groups, Sequence) else ()
-    sizes = [int(size) for size in given if isinstance(size, SupportsIndex)]
-    if not len(sizes) == len(given) == len(shape) or min(sizes) < 1:
+    sizes = [
+        size if isinstance(size, NamedNumber) else int(size)
+        for size in given
+        if isinstance(size, SupportsIndex)
+    ]
+    if not len(sizes) == len(given) == len(shape) or any(size < 1 for size in sizes):
         raise BuildError(
             f"quantize: groups {groups!r}; expected {len(shape)} whole numbers, one for each "
             f"dimension of {list(shape)}, each at least 1"

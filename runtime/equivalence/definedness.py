@@ -63,6 +63,21 @@ def _is_term_positive(term: Term) -> bool:
     return True
 
 
+def is_never_zero(form: NormalForm) -> bool:
+    """Whether it is more than 0 for all inputs: a sum of such as :func:`is_positive`, one of which
+    is a product of exponentials.
+    """
+    return is_positive(form) and any(map(_is_term_never_zero, form.terms))
+
+
+def _is_term_never_zero(term: Term) -> bool:
+    return all(
+        isinstance(factor, Exponential)
+        or (isinstance(factor, Power) and is_never_zero(factor.base))
+        for factor, _ in term.factors
+    )
+
+
 def _is_product(form: NormalForm) -> bool:
     """Whether it is one product of inputs and exponentials, which is 0 almost nowhere."""
     return (

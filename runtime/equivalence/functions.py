@@ -8,7 +8,12 @@ from fractions import Fraction
 
 from mugraph.dialects.elementwise import ScalarFunction
 from mugraph.runtime.equivalence import normal_form as nf
-from mugraph.runtime.equivalence.definedness import expect_nonzero, expect_positive, is_positive
+from mugraph.runtime.equivalence.definedness import (
+    expect_nonzero,
+    expect_positive,
+    is_never_zero,
+    is_positive,
+)
 from mugraph.runtime.equivalence.errors import NoProofError
 from mugraph.runtime.equivalence.pieces import joined
 from mugraph.runtime.equivalence.quotients import inverse, shared_factors, square_root, without
@@ -124,12 +129,12 @@ def _reciprocal_or_zero(x: NormalForm) -> NormalForm:
         (factor, power)
         for factor, power in shared_factors(x)
         if isinstance(factor, Exponential)
-        or (isinstance(factor, Power) and is_positive(factor.base))
+        or (isinstance(factor, Power) and is_never_zero(factor.base))
     )
     number = x.terms[0].coefficient
     rest = nf.scale(without(never_zero, x), 1 / number)
     inverted = nf.product(tuple((factor, -power) for factor, power in never_zero), 1 / number)
-    if is_positive(rest):
+    if is_never_zero(rest):
         return nf.multiply(inverted, inverse(rest))
     return nf.multiply(inverted, nf.application("reciprocal or zero", [rest]))
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from emulated_programs import interpreted as evaluated
 
+import mugraph
 import mugraph.build as mi
 
 RANDOM = np.random.default_rng(23)
@@ -203,6 +204,21 @@ MISTAKES: dict[str, tuple[Callable[[mi.DTensor, mi.DTensor], Any], str]] = {
     "bytes": (lambda w, x: mi.unpack(x, "int4"), "bytes are of int8"),
     "format": (lambda w, x: mi.unpack(w, "int3"), "unpack: unknown format 'int3'; known are uint8"),
 }
+
+
+@pytest.mark.parametrize("along_rows", [False, True])
+def test_rows_that_a_call_numbers_are_quantized(along_rows: bool) -> None:
+    """In groups of 16 of a row, and of all rows of a column."""
+    graph = mi.new_kernel_graph("f")
+    m = mi.Extent("m", largest=64)
+    x = graph.new_input((m, 32), dtype=mi.float32)
+    groups = (m, 1) if along_rows else (1, 16)
+    codes, scales = mi.quantize(x, mi.int8, groups)
+    assert scales.shape == ((1, 32) if along_rows else (m, 2))
+    graph.mark_output(mi.dequantize(codes, scales, dtype=mi.float32))
+    data = np.random.default_rng(0).normal(size=(3, 32)).astype(np.float32)
+    found = np.asarray(mugraph.compile(graph)(data))
+    assert np.abs(found - data).max() <= np.abs(data).max() / 127
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -154,9 +154,10 @@ def test_other_functions_are_not_proved(one: str, other: str) -> None:
     assert reference.test(subject(one), [0]).difference is not None
 
 
-def test_what_may_be_zero_does_not_leave_its_reciprocal() -> None:
-    """Of 0 one is 0 and the other b."""
-    one = elementwise("r reciprocal_or_zero a", "q mul b r", "x mul q a")
+@pytest.mark.parametrize("base", ["mul_scalar a 1.0", "square a"])
+def test_what_may_be_zero_does_not_leave_its_reciprocal(base: str) -> None:
+    """Of 0 one is 0 and the other b, though a square is never less."""
+    one = elementwise(f"s {base}", "r reciprocal_or_zero s", "q mul b r", "x mul q s")
     assert not proof(one, elementwise("x mul_scalar b 1.0")).holds
 
 

@@ -116,8 +116,11 @@ def _(op: sched.PrefetchOp, printer: KernelPrinter) -> None:
     amount = str(run.elements * element_bytes_of(tile.type))
     if run.ragged is not None:
         amount = f"{existing_elements(run.ragged.bound, printer.tile_of(iteration))} * {amount}"
+    asks = "thread == 0"
+    if printer.span is not None and (iteration.ahead or not fewest_iterations(printer.kernel)):
+        asks += f" && {iteration} < {printer.span}.count"
     call = f"tb::prefetch({printer.pointer(tile, iteration)}, {amount})"
-    printer.writer.line(f"if (thread == 0) {call};  // {op.name}")
+    printer.writer.line(f"if ({asks}) {call};  // {op.name}")
 
 
 def print_grid_wait(printer: KernelPrinter, why: str) -> None:

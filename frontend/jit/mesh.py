@@ -214,6 +214,7 @@ class MeshKernel:
             case Delivery():
                 pieces = [values.get(piece) for piece in step.op.pieces]
                 values[step.value] = self._memory.deliver(step, pieces, number)
+                call.ran = True
             case Meeting():
                 self._memory.meet(step, number)
             case View(op):
@@ -240,12 +241,14 @@ class MeshKernel:
                     values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):
                 values[op.result] = self._join(step, call)
+                call.ran = True
             case _:
                 value = values[step.input]
                 if is_far(step.input) and not isinstance(step, kn.AllSliceOp):
                     value = value.clone()
                 exchanged = exchange(step, value, self._groups[step.grid_axes])
                 values[step.result] = laid_out(exchanged, step.result.type)
+                call.ran = True
 
     def _run(self, number: int, segment: Segment, call: _Call) -> dict[SSAValue, Any]:
         """What a function between meetings gives; what others read it writes where they do."""
@@ -381,7 +384,7 @@ class _Call:
         self.exchanges: dict[SSAValue, Exchange] = {}
         """Of which exchange a tensor of another device is."""
         self.ran = False
-        """Whether a function ran since the last exchange."""
+        """Whether anything was put into the stream of the call since the last exchange."""
 
 
 def _axes_of(step: Step) -> Sequence[Axes]:

@@ -11,14 +11,21 @@ from xdsl.ir import BlockArgument, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn, sched
+from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.kn.workspace import memory_root
+from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
 def is_table(value: SSAValue) -> bool:
-    """Analysis: whether a tensor lies in a table of which the program writes some rows in place."""
+    """Analysis: whether a tensor lies in a table of which the program writes some rows in place.
+
+    One that begins at whole vectors, as requests do.
+    """
     scatter = memory_root(value).owner
-    return isinstance(scatter, kn.ScatterOp) and scatter.table_to_write() is not None
+    if not isinstance(scatter, kn.ScatterOp) or scatter.table_to_write() is None:
+        return False
+    return alignment_of(value) % VECTOR_BYTES == 0
 
 
 def table_inputs(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> set[int]:

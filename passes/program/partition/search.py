@@ -144,15 +144,18 @@ class Search:
         is_exact = False
         for most in STATES:
             found, is_exact = self.search(most, None if best is None else best[0].cost)
-            if best is None or found[0].cost < best[0].cost:
+            if found is not None and (best is None or found[0].cost < best[0].cost):
                 best = found
             if is_exact:
                 break
         assert best is not None
         return self.plan(*best, is_exact)
 
-    def search(self, most: int, bound: Cost | None) -> tuple[tuple[State, list[int]], bool]:
-        """The cheapest state at the end that costs at most ``bound``, and whether none was lost."""
+    def search(self, most: int, bound: Cost | None) -> tuple[tuple[State, list[int]] | None, bool]:
+        """The cheapest state at the end that costs at most ``bound``, and whether none was lost.
+
+        ``None`` where all that are kept cost more.
+        """
         form = self.conversions.number_of
         start = {
             self.number[value]: frozenset({form(sharding)})
@@ -172,7 +175,8 @@ class Search:
             states = self.pruned(list(found.values()))
             is_exact &= len(states) <= most
             states = states[:most]
-        return min(map(self.finished, states), key=lambda found: found[0].cost), is_exact
+        ends = map(self.finished, states)
+        return min(ends, key=lambda found: found[0].cost, default=None), is_exact
 
     def after(self, state: State, place: int, demand: Demand) -> State | None:
         """A state behind an operator that is shared so; ``None`` where an operand cannot be."""

@@ -116,10 +116,9 @@ def _(op: sched.PrefetchOp, printer: KernelPrinter) -> None:
     amount = str(run.elements * element_bytes_of(tile.type))
     if run.ragged is not None:
         amount = f"{existing_elements(run.ragged.bound, printer.tile_of(iteration))} * {amount}"
-    asks = "thread == 0"
-    if printer.span is not None and (iteration.ahead or not fewest_iterations(printer.kernel)):
-        asks += f" && {iteration} < {printer.span}.count"
     call = f"tb::prefetch({printer.pointer(tile, iteration)}, {amount})"
+    exists = _is_in_span(iteration, printer)
+    asks = "thread == 0" if exists is None else f"thread == 0 && {exists}"
     printer.writer.line(f"if ({asks}) {call};  // {op.name}")
 
 
@@ -143,13 +142,23 @@ def print_block_barrier(printer: KernelPrinter, why: str) -> None:
     printer.writer.line(f"{call};  // {why}")
 
 
+def _is_in_span(iteration: Iteration, printer: KernelPrinter) -> str | None:
+    """What says whether a block has an iteration that is a number; ``None`` where all blocks do."""
+    if printer.span is None or iteration.start:
+        return None
+    if not iteration.ahead and fewest_iterations(printer.kernel):
+        return None
+    return f"{iteration} < {printer.span}.count"
+
+
 def scope_of(op: Operation, iteration: Iteration, ahead: int, printer: KernelPrinter) -> str:
     """Opens the scope of an operator that does nothing where the loop has no such iteration."""
     loop = sched.enclosing_loop(op)
-    if loop is None and printer.span is not None and not iteration.start:
-        fixed = isinstance(op, RunsAtIteration | sched.CopyOp) and op.fixed_iteration is not None
-        if iteration.ahead or (fixed and not fewest_iterations(printer.kernel)):
-            return f"if ({iteration} < {printer.span}.count) {{"
+    fixed = isinstance(op, RunsAtIteration | sched.CopyOp) and op.fixed_iteration is not None
+    if loop is None and (fixed or iteration.ahead):
+        exists = _is_in_span(iteration, printer)
+        if exists is not None:
+            return f"if ({exists}) {{"
     if not ahead or loop is None:
         return "{"
     if 0 < ahead < loop.step_of:

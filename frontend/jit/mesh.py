@@ -204,7 +204,6 @@ class MeshKernel:
         match step:
             case Segment():
                 values |= self._run(number, step, call)
-                call.ran = True
             case Exchange():
                 held = self._memory.exchange(step, values[step.value], number)
                 call.exchanges |= {op.result: step for op in step.peers}
@@ -214,7 +213,6 @@ class MeshKernel:
             case Delivery():
                 pieces = [values.get(piece) for piece in step.op.pieces]
                 values[step.value] = self._memory.deliver(step, pieces, number)
-                call.ran = True
             case Meeting():
                 self._memory.meet(step, number)
             case View(op):
@@ -241,14 +239,15 @@ class MeshKernel:
                     values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):
                 values[op.result] = self._join(step, call)
-                call.ran = True
             case _:
                 value = values[step.input]
                 if is_far(step.input) and not isinstance(step, kn.AllSliceOp):
                     value = value.clone()
                 exchanged = exchange(step, value, self._groups[step.grid_axes])
                 values[step.result] = laid_out(exchanged, step.result.type)
-                call.ran = True
+        if not isinstance(step, Exchange | Meeting | View | Fetch):
+            # It was put into the stream of the call, and may give back memory there.
+            call.ran = True
 
     def _run(self, number: int, segment: Segment, call: _Call) -> dict[SSAValue, Any]:
         """What a function between meetings gives; what others read it writes where they do."""

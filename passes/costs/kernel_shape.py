@@ -8,7 +8,6 @@ from typing import NamedTuple
 from mugraph.dialects.programming_model import REGISTER_BYTES, VECTOR_BYTES
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.work import (
-    F8_TYPES,
     INSTRUCTION,
     Held,
     Loading,
@@ -141,9 +140,7 @@ class KernelShape(NamedTuple):
         if target.bulk_bytes_in_flight is None or not self.loading.comes_in_bulk:
             return False
         by_groups = self.loop.suits_groups(self.threads, target)
-        converts = any(
-            product.converted or product.element in F8_TYPES for product in self.loop.products
-        )
+        converts = any(product.converted or product.is_f8 for product in self.loop.products)
         if by_groups or converts or self.loading.needs_groups:
             return by_groups
         few = all(product.sizes[0] <= FEW_ROWS for product in self.loop.products)

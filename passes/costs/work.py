@@ -9,7 +9,7 @@ import math
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from mugraph.dialects.cute.atoms import mma_atom, tensor_core_atom
+from mugraph.dialects.cute.atoms import F8_TYPES, mma_atom, tensor_core_atom
 from mugraph.dialects.programming_model import (
     GROUP_ROWS,
     GROUP_THREADS,
@@ -34,7 +34,7 @@ ITERATION_CYCLES, WARP_CYCLES = 70.0, 14.6
 """What an iteration takes beside its arithmetic, and for each warp that waits for the others."""
 WITH_OPERANDS, GROUP_SLACK = 1.81, 1.1
 """How much longer products of warps take with the loads of their operands, and those of groups."""
-F8_TYPES, AS_HALVES = ("e4m3", "e5m2"), 2.0
+AS_HALVES = 2.0
 """How much longer single warps take for f8, whose operands become f16 first: of 16 rows by 4096 x
 14336 an iteration of 32 columns and 256 of the depth took 328 ns on an H200 by four warps of a
 block that has a multiprocessor alone, and 522 of 512 (``benchmarks/results/narrow_h200.md``)."""
@@ -287,6 +287,11 @@ class Product(NamedTuple):
         return self.instructions * math.prod(INSTRUCTION.shape_mnk)
 
     @property
+    def is_f8(self) -> bool:
+        """Whether it multiplies numbers of f8."""
+        return self.element in F8_TYPES
+
+    @property
     def steps_of_warps(self) -> float:
         """Instructions of single warps that add to the same sum, one after another.
 
@@ -474,7 +479,7 @@ class PhaseWork(NamedTuple):
             return cycles, operand_cycles(product, target)
         schedulers = min(warps, target.schedulers_per_multiprocessor)
         each = WITH_OPERANDS * instruction_cycles(INSTRUCTION, target)
-        if product.element in F8_TYPES:
+        if product.is_f8:
             each *= AS_HALVES
         # Warps share the sums first, and then what is added to each.
         one_after_another = product.steps_of_warps / product.parts(warps) * target.mma_latency

@@ -2,6 +2,7 @@
 
 from mugraph.dialects.cute.atoms.copy import COPY_ATOMS, TMA_COPIES, CopyAtom, copy_atom, tma_atom
 from mugraph.dialects.cute.atoms.mma import (
+    F8_TYPES,
     MMA_ATOMS,
     MmaAtom,
     WarpgroupFamily,
@@ -21,6 +22,7 @@ from mugraph.dialects.cute.atoms.umma import umma_atom, umma_names
 
 __all__ = [
     "COPY_ATOMS",
+    "F8_TYPES",
     "MMA_ATOMS",
     "PRODUCT_ATOMS",
     "TMA_COPIES",

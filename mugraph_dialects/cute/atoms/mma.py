@@ -37,6 +37,10 @@ ELEMENT_BITS: Mapping[str, int] = {
 }
 """The width in bits of the element types that the table uses."""
 
+F8_TYPES = ("e4m3", "e5m2")
+F8_PAIRS = tuple((a, b) for a in F8_TYPES for b in F8_TYPES)
+"""The types of operands of products of f8."""
+
 
 class MmaAtom(NamedTuple):
     """One matrix multiply instruction: D = A * B + C.
@@ -205,10 +209,9 @@ def _warp_wide() -> Iterator[MmaAtom]:
             rows.append(("SM80", "sm_80", (8, 8, 16), _8X16, _8X16, _8X8, types))
             rows.append(("SM80", "sm_80", (16, 8, 16), _16X16_QUADS, _8X16, _16X8, types))
             rows.append(("SM80", "sm_80", (16, 8, 32), _16X32_QUADS, _8X32_QUADS, _16X8, types))
-    for a_type in ("e4m3", "e5m2"):
-        for b_type in ("e4m3", "e5m2"):
-            types = ("f32", a_type, b_type, "f32")
-            rows.append(("SM89", "sm_89", (16, 8, 32), _16X32_QUADS, _8X32_QUADS, _16X8, types))
+    for a_type, b_type in F8_PAIRS:
+        types = ("f32", a_type, b_type, "f32")
+        rows.append(("SM89", "sm_89", (16, 8, 32), _16X32_QUADS, _8X32_QUADS, _16X8, types))
     for prefix, arch, shape, a_layout, b_layout, c_layout, types in rows:
         m, n, k = shape
         d_type, a_type, b_type, c_type = types
@@ -393,7 +396,7 @@ GROUP_TYPES = (
     ("f32", "bf16", "bf16"),
     ("f32", "tf32", "tf32"),
     *(("s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
-    *((d, a, b) for d in ("f16", "f32") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
+    *((d, a, b) for d in ("f16", "f32") for a, b in F8_PAIRS),
 )
 """The types of sums and operands of products by warp groups, and of those in tensor memory."""
 WARPGROUP_FAMILIES = tuple(WarpgroupFamily(d, a, b) for d, a, b in GROUP_TYPES)

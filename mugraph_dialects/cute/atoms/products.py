@@ -16,14 +16,13 @@ from collections.abc import Container, Mapping
 from itertools import chain
 
 from mugraph.dialects.cute.atoms.mma import (
+    F8_PAIRS,
     WARPGROUP_FAMILIES,
     MmaAtom,
     WarpgroupFamily,
     mma_atom,
 )
 from mugraph.dialects.cute.errors import LayoutError
-
-_F8_PAIRS = tuple((a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2"))
 
 _TENSOR_CORE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("f16", "f16"): ("SM80_16x8x16_F32F16F16F32_TN",),
@@ -35,7 +34,7 @@ _TENSOR_CORE: Mapping[tuple[str, str], tuple[str, ...]] = {
             f"SM89_16x8x32_F32{a.upper()}{b.upper()}F32_TN",
             "SM80_16x8x16_F32F16F16F32_TN",
         )
-        for a, b in _F8_PAIRS
+        for a, b in F8_PAIRS
     },
 }
 """Of the types of A and B: the instructions of warps, the first that a target has is taken."""

@@ -21,7 +21,8 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.compile import before_planning, compile_pipeline
-from mugraph.passes.mugraph.plan.tiles import TileChoice, choose_least_time
+from mugraph.passes.mugraph.plan.tile_choice import TileChoice
+from mugraph.passes.mugraph.plan.tiles import choose_least_time
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.program.fuse_kernels.choice import find_kernels

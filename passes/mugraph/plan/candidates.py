@@ -15,7 +15,8 @@ from mugraph.passes.mugraph.plan.choose import (
     tiles_of,
     trial_of,
 )
-from mugraph.passes.mugraph.plan.tiles import TileChoice, least_times
+from mugraph.passes.mugraph.plan.tile_choice import TileChoice
+from mugraph.passes.mugraph.plan.tiles import least_times
 from mugraph.passes.mugraph.retile.dimensions import TileSpace, find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.outline import find_outlined, outline

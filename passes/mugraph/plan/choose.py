@@ -24,8 +24,8 @@ from mugraph.passes.mugraph.plan.division import Division
 from mugraph.passes.mugraph.plan.loading import CutKernel, how_it_loads
 from mugraph.passes.mugraph.plan.parts import can_have, can_persist
 from mugraph.passes.mugraph.plan.shape import KernelModel, shape_under
+from mugraph.passes.mugraph.plan.tile_choice import TileChoice
 from mugraph.passes.mugraph.plan.tiles import (
-    TileChoice,
     choose_least_time,
     in_one_iteration,
     why_kept,

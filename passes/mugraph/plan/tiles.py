@@ -11,7 +11,7 @@ from typing import NamedTuple
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.kernels import estimate, fill_ns
+from mugraph.passes.costs.kernels import estimate
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.bounds import TiledKernels
 from mugraph.passes.mugraph.plan.combination import USUAL_THREADS
@@ -20,17 +20,7 @@ from mugraph.passes.mugraph.plan.division import Division, saved_in_clusters
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
     brings_mostly_weights,
-    brings_weights,
-    bytes_ahead,
-    has_long_reads,
     holds_weights,
-    stages_beside,
-    stages_in_flight,
-    stages_meanwhile,
-    streams_weights,
-    takes_few_turns,
-    waits_for_few_blocks,
-    waits_for_shorter,
 )
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.limits import (
@@ -62,6 +52,8 @@ from mugraph.passes.mugraph.plan.smaller_extents import (
     TimeOf,
     least_regret,
 )
+from mugraph.passes.mugraph.plan.tile_choice import TileChoice
+from mugraph.passes.mugraph.plan.weight_tiles import of_fewest_turns, of_longest_reads
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -96,24 +88,6 @@ WITHOUT_PADDING = 1.4
 groups: 1.2 to 2.3 times (``benchmarks/results/shapes_h200_plans.md``)."""
 DIGITS = 3
 """Of an estimate that order plans that are alike otherwise."""
-NEARLY_ALL = 0.95
-"""The part of the multiprocessors that should have a block: memory delivers more to more of them
-than the estimate knows (``benchmarks/results/h200_plans.md``)."""
-
-
-class TileChoice(NamedTuple):
-    """A partition, over how many blocks its loop is divided, and nanoseconds."""
-
-    partition: Partition
-    split: int
-    time: float
-    loop_bytes: int
-    """What an iteration loads."""
-
-    def keeps_busy(self, target: Target) -> bool:
-        """Whether nearly all multiprocessors have a block."""
-        blocks = math.prod(self.partition.grid) * self.split
-        return blocks >= NEARLY_ALL * target.multiprocessors
 
 
 class _Bounded(NamedTuple):
@@ -279,12 +253,12 @@ def choose_least_time(
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
         choices = busy or choices
-    few = _of_fewest_turns(space, choices, target) if written.loads is None else []
+    few = of_fewest_turns(space, choices, target) if written.loads is None else []
     if few and fastest.split == 1:
         # What it is estimated to lose is no reason to fuse otherwise.
         best = min(few, key=partial(_effort, space, target))
         return best._replace(time=fastest.time)
-    streamed = _of_longest_reads(space, choices, target)
+    streamed = of_longest_reads(space, choices, target)
     if streamed and fastest.split == 1:
         best = min(streamed, key=lambda choice: choice.time)
         return best._replace(time=fastest.time)
@@ -318,71 +292,6 @@ def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[
 
     limit = nearly_the_least()
     return _candidates(space, target, fits, limit, split=False, as_they_lie=True)
-
-
-def _of_fewest_turns(
-    space: TileSpace, choices: Sequence[TileChoice], target: Target
-) -> list[TileChoice]:
-    """Of kernels that should have few iterations those of the fewest that take about as long.
-
-    Of those that wait for a kernel of few blocks these have most bytes on their way meanwhile;
-    those that wait for a shorter one leave it room, where they have as many on their way.
-    """
-    if not brings_weights(space.graph):
-        return []
-    waits = waits_for_few_blocks(space.graph, target)
-    timed: list[tuple[float, KernelShape, TileChoice]] = []
-    for choice in choices:
-        shape = shape_under(space, choice.partition)
-        if choice.split == 1 and takes_few_turns(space.graph, shape, target):
-            fill = fill_ns(shape, target, bulk=shape.prefers_bulk(target))
-            timed.append((choice.time - fill, shape, choice))
-    longest = ABOUT_ALIKE * min((time for time, _, _ in timed), default=0.0)
-    alike = [(shape, choice) for time, shape, choice in timed if time <= longest]
-    if not alike:
-        return []
-
-    def order(shape: KernelShape) -> tuple[int, float]:
-        ahead = bytes_ahead(shape, stages_meanwhile(shape, target)) if waits else 0
-        return -ahead, shape.turns
-
-    first = min((shape for shape, _ in alike), key=order)
-    if not waits and waits_for_shorter(space.graph):
-        ahead = bytes_ahead(first, stages_in_flight(first.blocks, first, target))
-        beside = [
-            shape
-            for shape, _ in alike
-            if stages_beside(shape, target)
-            and bytes_ahead(shape, stages_beside(shape, target)) >= ahead
-        ]
-        first = min(beside, key=order, default=first)
-    return [choice for shape, choice in alike if order(shape) == order(first)]
-
-
-def _of_longest_reads(
-    space: TileSpace, choices: Sequence[TileChoice], target: Target
-) -> list[TileChoice]:
-    """Of kernels that stream weights for a row those of the fewest iterations, about as fast.
-
-    They read most of each column at once.  A step of Llama-3.2-1B took 727.9 us on an H200 with
-    logits by 1,002 blocks of 128 columns in 16 iterations, and 737.2 by 501 of 256 in 32; two
-    layers of Qwen3-8B, whose logits have a depth of 4,096, 491.6, and 502.9 in short tiles of four
-    stages (``benchmarks/results/decode_layers_h200.md``).
-    """
-    if not brings_weights(space.graph):
-        return []
-    whole = (
-        (choice, shape_under(space, choice.partition)) for choice in choices if choice.split == 1
-    )
-    streams = [each for each in whole if streams_weights(space.graph, each[1], target)]
-    longest = ABOUT_ALIKE * min((choice.time for choice, _ in streams), default=0.0)
-    alike = [
-        choice
-        for choice, shape in streams
-        if choice.time <= longest and has_long_reads(shape, target)
-    ]
-    fewest = min((choice.partition.forloop for choice in alike), default=0)
-    return [choice for choice in alike if choice.partition.forloop == fewest]
 
 
 def _waits_for_memory(space: TileSpace, choice: TileChoice, target: Target) -> bool:

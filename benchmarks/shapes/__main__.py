@@ -5,13 +5,12 @@
     python -m benchmarks.shapes run --seed 1 --count 40 --output benchmarks/results/shapes_h200
     python -m benchmarks.shapes tune --seed 1 --count 8 --plans plans.jsonl
     python -m benchmarks.shapes regret plans.jsonl.records --output benchmarks/results/regret_h200
-    python -m benchmarks.shapes picture benchmarks/results/layers_h200.json
     python -m benchmarks.shapes merge part1.json part2.json --output benchmarks/results/shapes_h200
 
-Odd seeds are for development, even ones for the record; seed 0 is three layers over rows, which
-``picture`` draws.  ``run`` needs the GPU, ``check`` does
-not: it makes CUDA text of each shape and interprets the same function at a small size.  ``run``
-goes on where it was ended: what OUTPUT.json has of this commit and GPU is not measured again.
+Odd seeds are for development, even ones for the record; seed 0 is three layers over rows.  ``run``
+needs the GPU, ``check`` does not: it makes CUDA text of each shape and interprets the same function
+at a small size.  ``run`` goes on where it was ended: what OUTPUT.json has of this commit and GPU is
+not measured again.
 """
 
 from __future__ import annotations
@@ -111,22 +110,6 @@ def _regret(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _picture(arguments: argparse.Namespace) -> int:
-    from benchmarks.shapes.picture import page, panels_of, picture
-
-    records = results.read(arguments.records)
-    panels = panels_of(records)
-    if not panels:
-        raise UserError(
-            "no layer over rows stands beside a peer; run --seed 0 --count 24 has some."
-        )
-    image = arguments.records.with_suffix(".svg")
-    image.write_text(picture(panels), encoding="utf-8")
-    lines = "\n".join(page(records, image.name))
-    arguments.records.with_suffix(".md").write_text(f"{lines}\n", encoding="utf-8")
-    return 0
-
-
 def _merge(arguments: argparse.Namespace) -> int:
     write(results.merged(results.read(path) for path in arguments.parts), arguments.output)
     return 0
@@ -173,9 +156,6 @@ def _arguments() -> argparse.ArgumentParser:
     regrets.add_argument("records", type=Path, nargs="+", help="what tune wrote beside its plans")
     regrets.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
     regrets.set_defaults(command=_regret)
-    pictures = commands.add_parser("picture", help="peers beside ours over rows, of seed 0")
-    pictures.add_argument("records", type=Path, help="OUTPUT.json of run; .svg and .md go beside")
-    pictures.set_defaults(command=_picture)
     merges = commands.add_parser("merge", help="put results of several runs together")
     merges.add_argument("parts", type=Path, nargs="+")
     merges.add_argument("--output", type=Path, required=True)

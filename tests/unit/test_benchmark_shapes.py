@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +35,6 @@ from benchmarks.shapes.kinds import KINDS, MOST_COLUMNS, Attention
 from benchmarks.shapes.measure import is_measured, tasks_of, write
 from benchmarks.shapes.models import MODELS
 from benchmarks.shapes.peers import CUBLASLT, peers_of
-from benchmarks.shapes.picture import LINES, panels_of
 from benchmarks.shapes.regret import regrets_of, write_regrets
 from benchmarks.shapes.report import PLANS, TUNED, page, worst_first
 from mugraph.errors import UserError
@@ -259,28 +257,8 @@ def test_shards_are_all_shapes_once(
     assert "error: --shard is '4/3'" in capsys.readouterr().err
 
 
-def test_a_picture_has_a_panel_for_each_layer_over_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seed_0_is_layers_over_rows() -> None:
     layers = shapes(LAYERS_SEED, len(LAYERS) * len(LAYER_ROWS))
     assert all(shape_named(shape.name) == shape for shape in layers)
     with pytest.raises(UserError, match="seed 0 has 24 shapes"):
         shapes(LAYERS_SEED, len(layers) + 1)
-    times = {OURS: 10.0, EAGER: 16.0, CUBLASLT: 15.0, COMPILED: 20.0}
-    records = {shape.name: record_of(shape, times) for shape in (*layers, *DRAWN[:3])}
-    path = tmp_path / "layers.json"
-    path.write_text(json.dumps(results.content_of(records)), encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["shapes", "picture", str(path)])
-    assert main() == 0
-    first, *others = panels_of(records)
-    assert len(others) == len(LAYERS) - 1
-    library, compiled = LINES
-    assert first.points[compiled] == [(rows, 2.0) for rows in LAYER_ROWS]
-    assert first.points[library] == [(rows, 1.5) for rows in LAYER_ROWS]
-    drawn = path.with_suffix(".svg").read_text(encoding="utf-8")
-    assert drawn.count("<circle") == 2 * len(layers) and first.title in drawn
-    text = path.with_suffix(".md").read_text(encoding="utf-8")
-    assert "| 8192 | 10.00 | 15.00 | 20.00 | 1.50 |" in text
-    alone = {shape.name: record_of(shape, {OURS: 10.0}) for shape in layers}
-    path.write_text(json.dumps(results.content_of(alone)), encoding="utf-8")
-    assert panels_of(alone) == [] and main() == 1

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mugraph.passes.schedule.barriers.model import Graph
+from mugraph.dialects.kn import Phase
+from mugraph.passes.schedule.barriers.model import Barriers, Graph
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,37 @@ def best_orders(graph: Graph) -> list[Order]:
             front.append(complete)
         starts = ends
     return front
+
+
+def level_schedule(graph: Graph) -> tuple[Barriers, tuple[int, ...]]:
+    """The seeds' rule: in each phase one barrier between successive depths; each task's region.
+
+    A task's depth is the longest chain of dependences that ends in it, crossing or not.  The loop
+    begins with a barrier too, unless it begins with a wait, which has a depth of its own; so does
+    what follows the loop.  Source: seed 000 "TB Graph Scheduling".
+    """
+    looped = [index for index, task in enumerate(graph.tasks) if task.phase is Phase.LOOP]
+    waits = bool(looped) and graph.tasks[looped[0]].latest == 0
+    phases = {task.phase for task in graph.tasks}
+    starts = {
+        Phase.BEFORE: 0,
+        Phase.LOOP: int(bool(looped) and not waits),
+        Phase.AFTER: int(Phase.AFTER in phases and len(phases) > 1),
+    }
+    depth = [starts[task.phase] for task in graph.tasks]
+    if waits:
+        for index in looped[1:]:
+            depth[index] = 1
+    for dependence in sorted(graph.dependences, key=lambda item: item.after):
+        before, after = dependence.before, dependence.after
+        if dependence.distance == 0 and graph.tasks[before].phase is graph.tasks[after].phase:
+            depth[after] = max(depth[after], depth[before] + 1)
+    deepest = dict(starts)
+    for task, reached in zip(graph.tasks, depth, strict=True):
+        deepest[task.phase] = max(deepest[task.phase], reached)
+    barriers = Barriers(0, deepest[Phase.LOOP], deepest[Phase.AFTER])
+    regions = tuple(
+        0 if task.phase is Phase.BEFORE else barriers.range_of(task.phase)[0] + reached
+        for task, reached in zip(graph.tasks, depth, strict=True)
+    )
+    return barriers, regions

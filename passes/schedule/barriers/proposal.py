@@ -14,7 +14,6 @@ from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import whole_lines
 from mugraph.passes.schedule.barriers.channel_steps import place_channel_steps
 from mugraph.passes.schedule.barriers.dependences import kernel_graph, swizzled_twins
-from mugraph.passes.schedule.barriers.fewest import level_barriers
 from mugraph.passes.schedule.barriers.model import Barriers, Graph
 from mugraph.passes.schedule.barriers.tasks import (
     PHASES,
@@ -33,8 +32,6 @@ from mugraph.passes.targets import Target
 
 SCHEDULE_CERTIFICATE = "sched.schedule_certificate"
 """The attribute of a kernel with the certificate of its schedule."""
-LEVEL_BARRIERS = "level_barriers"
-"""What it says of the barriers of one a level."""
 
 
 _PLACED = sched.BarrierOp | sched.ChannelStepOp | sched.ProxyFenceOp
@@ -106,7 +103,7 @@ class Proposal:
     def arranged(self, schedule: Schedule) -> sched.KernelOp:
         """The kernel by a schedule, with its certificate."""
         kernel = self.in_regions(schedule.barriers, schedule.regions)
-        kernel.attributes[SCHEDULE_CERTIFICATE] = certificate_attribute(self.graph, schedule)
+        kernel.attributes[SCHEDULE_CERTIFICATE] = certificate_attribute(schedule)
         return kernel
 
     def packed_bytes(self, schedule: Schedule) -> int:
@@ -198,18 +195,17 @@ def propose_barriers(kernel: sched.KernelOp, target: Target) -> Proposal:
     return Proposal(kernel, tasks, twins, kernel_graph(kernel, tasks, twins), target)
 
 
-def certificate_attribute(graph: Graph, schedule: Schedule) -> DictionaryAttr:
+def certificate_attribute(schedule: Schedule) -> DictionaryAttr:
     """How good a schedule is.
 
-    ``{barriers, barrier_bound, level_barriers, peak, peak_bound, optimal}``: barriers that a thread
-    executes, the fewest that any schedule has, and those of one a level; bytes alive in the fullest
-    region before any are shared in place, and a bound for schedules with as many barriers;
-    ``optimal`` where it is proved that no schedule has fewer of one and no more of the other.
+    ``{barriers, barrier_bound, peak, peak_bound, optimal}``: barriers that a thread executes, and
+    the fewest that any schedule has; bytes alive in the fullest region before any are shared in
+    place, and a bound for schedules with as many barriers; ``optimal`` where it is proved that no
+    schedule has fewer of one and no more of the other.
     """
     numbers = {
         "barriers": schedule.executed,
         "barrier_bound": schedule.barrier_bound,
-        LEVEL_BARRIERS: level_barriers(graph).executed(graph.iterations),
         "peak": schedule.peak,
         "peak_bound": schedule.peak_bound,
     }

@@ -8,12 +8,14 @@ from typing import NamedTuple
 from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule.barriers.fewest import FewestBarriers, fewest_barriers, windows
 from mugraph.passes.schedule.barriers.model import Barriers, Graph
-from mugraph.passes.schedule.barriers.regions import EXACT_TASKS, assign_regions, lower_bound
+from mugraph.passes.schedule.barriers.regions import assign_regions, lower_bound
 
 FRONT_TRIALS = 400
 """How many numbers of barriers the search for all trades may look at."""
+MANY_TASKS = 60
+"""More than these, of some 30 operators with inputs and outputs, get fewer trials."""
 FRUITLESS_TRIALS = 4
-"""Beyond ``EXACT_TASKS``: how many in a row may save nothing before the search for trades ends."""
+"""Beyond ``MANY_TASKS``: how many in a row may save nothing before the search for trades ends."""
 
 
 class Schedule(NamedTuple):
@@ -39,13 +41,11 @@ class Schedule(NamedTuple):
         return self.executed, self.peak, self.barriers
 
 
-def _schedule(
-    graph: Graph, barriers: Barriers, bound: int, below: int | None, steps: int | None = None
-) -> Schedule | None:
+def _schedule(graph: Graph, barriers: Barriers, bound: int, below: int | None) -> Schedule | None:
     limits = windows(graph, barriers)
     if limits is None:
         return None
-    found = assign_regions(graph, barriers, limits, below=below, steps=steps)
+    found = assign_regions(graph, barriers, limits, below=below)
     if found is None:
         return None
     executed = barriers.executed(graph.iterations)
@@ -54,7 +54,7 @@ def _schedule(
 
 
 def least_barriers_schedule(graph: Graph, fewest: FewestBarriers | None = None) -> Schedule:
-    """The schedule of least peak among those with the fewest barriers."""
+    """The schedule of least peak that is known among those with the fewest barriers."""
     fewest = fewest or fewest_barriers(graph)
     found = [
         schedule
@@ -74,7 +74,7 @@ def _more_barriers(graph: Graph, fewest: FewestBarriers) -> Iterator[Barriers]:
     loops = range(min(choice.loop for choice in fewest.choices), loop_tasks + 2)
     afters = range(late_tasks + 1)
     befores: Sequence[int] = (0, 1)
-    if len(graph.tasks) > EXACT_TASKS:
+    if len(graph.tasks) > MANY_TASKS:
         # What a trial costs grows with the graph: few of them, in the loop above all.
         befores, loops = (least.before,), _thinned(loops)
         afters = sorted({least.after, afters[-1]})
@@ -97,14 +97,13 @@ def improvements(graph: Graph) -> Iterator[Schedule]:
     """Schedules of ever more barriers and ever less memory, that of fewest barriers first.
 
     Ends after ``FRONT_TRIALS`` numbers of barriers, or where no number of barriers can save more.
-    For graphs beyond ``EXACT_TASKS`` only numbers at doubling distances are looked at, not as hard,
-    and no further than ``FRUITLESS_TRIALS`` of them that save nothing.
+    For graphs beyond ``MANY_TASKS`` only numbers at doubling distances are looked at, and no
+    further than ``FRUITLESS_TRIALS`` of them that save nothing.
     """
     fewest = fewest_barriers(graph)
     last = least_barriers_schedule(graph, fewest)
     yield last
-    is_small = len(graph.tasks) <= EXACT_TASKS
-    steps = None if is_small else 0
+    is_small = len(graph.tasks) <= MANY_TASKS
     most = Barriers(
         1,
         sum(task.phase is Phase.LOOP for task in graph.tasks) + 1,
@@ -119,7 +118,7 @@ def improvements(graph: Graph) -> Iterator[Schedule]:
         if trial >= FRONT_TRIALS or last.peak <= least or gives_up:
             return
         fruitless += 1
-        better = _schedule(graph, barriers, fewest.executed, last.peak, steps)
+        better = _schedule(graph, barriers, fewest.executed, last.peak)
         if better is None:
             continue
         proved = proved and better.peak == better.peak_bound

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
@@ -21,7 +20,6 @@ from mugraph.passes.schedule.analysis.epilogues import epilogue_time
 from mugraph.passes.schedule.barriers.dependences import TaskOperations, kernel_graph
 from mugraph.passes.schedule.barriers.fewest import FewestBarriers, Witness, fewest_barriers
 from mugraph.passes.schedule.barriers.model import Barriers, Dependence, Graph, peak_load
-from mugraph.passes.schedule.barriers.proposal import LEVEL_BARRIERS, SCHEDULE_CERTIFICATE
 from mugraph.passes.schedule.barriers.tasks import PHASES
 from mugraph.passes.schedule.explain_schedule.products import product_lines
 from mugraph.passes.schedule.pipeline_loads.rings import feeds_of
@@ -196,16 +194,6 @@ def _epilogue_lines(kernel: sched.KernelOp, target: Target) -> Iterator[str]:
         yield f"{head}too little for ping-pong"
 
 
-def _one_a_level(kernel: sched.KernelOp) -> str:
-    """What the seeds' rule takes, of the threadblock graph: only its scheduler knows its levels."""
-    certificate = kernel.attributes.get(SCHEDULE_CERTIFICATE)
-    if not isinstance(certificate, DictionaryAttr):
-        return ""
-    return (
-        f", one a level would be {cast(IntegerAttr, certificate.data[LEVEL_BARRIERS]).value.data}"
-    )
-
-
 def explain(kernel: sched.KernelOp, target: Target) -> list[str]:
     """The lines of the explanation of one kernel, made for a target."""
     schedule = read_schedule(kernel)
@@ -215,7 +203,7 @@ def explain(kernel: sched.KernelOp, target: Target) -> list[str]:
     lines = [
         f"{op_label(kernel)}: a thread passes {executed} barriers: {barriers.before} before the "
         f"loop, {barriers.loop} in each of {graph.iterations} iterations, {barriers.after} after "
-        f"it; the fewest possible are {fewest.executed}{_one_a_level(kernel)}"
+        f"it; the fewest possible are {fewest.executed}"
         + (f"; the prologue passes {schedule.settled} more" if schedule.settled else ""),
         *_bound_lines(fewest, graph),
         f"  the fullest region holds {peak_load(graph, barriers, schedule.regions)} bytes of "

@@ -93,7 +93,7 @@ class PipelineLoadsPass(ModulePass):
     the others; what does not fit is an error.
 
     Barriers stand only where threads depend on what others did, as few as can be, and among
-    schedules with so few one of least peak shared memory is taken; where that does not fit, ever
+    schedules with so few one of little peak shared memory is taken; where that does not fit, ever
     more barriers are traded for memory.  Threads wait for a ring's stage before they first read it;
     ``--lower-rings`` says when it is free again.  ``sched.schedule_certificate`` records barriers
     and peak with their bounds.  Numbers of rows and columns that the epilogue alone needs, as a

@@ -43,3 +43,8 @@ VECTOR_BYTES = 16
 """The widest access of one thread."""
 MATRIX_ROW_BYTES = 16
 """One line of a matrix that ``ldmatrix`` loads."""
+
+
+def whole_lines(size: int) -> int:
+    """``size`` in bytes rounded up to lines of shared memory."""
+    return (size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES

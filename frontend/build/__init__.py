@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import i8 as int8
 from xdsl.dialects.builtin import i32 as int32
 from xdsl.dialects.builtin import i64 as int64
 
-from mugraph.build import elementwise, groups, programs, quantized
+from mugraph.build import elementwise, groups, programs, quantized, random
 from mugraph.build.convolution import convolution
 from mugraph.build.elementwise import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.errors import BuildError
@@ -38,6 +38,7 @@ from mugraph.build.kernel_graph import KernelGraph, new_kernel_graph
 from mugraph.build.pointwise import pointwise
 from mugraph.build.programs import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.quantized import *  # noqa: F403 (one list of functions, in that module)
+from mugraph.build.random import *  # noqa: F403 (one list of functions, in that module)
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, new_threadblock_graph
 
@@ -68,3 +69,4 @@ __all__ += elementwise.__all__
 __all__ += groups.__all__
 __all__ += programs.__all__
 __all__ += quantized.__all__
+__all__ += random.__all__

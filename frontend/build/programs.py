@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute
 
 from mugraph.build.elementwise import described, of_tensors
@@ -17,7 +17,7 @@ from mugraph.build.errors import (
     require_element_type,
     require_integers,
 )
-from mugraph.build.moves import MovingOperators
+from mugraph.build.random import RandomOperators
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
 from mugraph.dialects.linear_forms import LinearForm
@@ -67,7 +67,7 @@ def _reduction(combiner: Combiner, what: str):
     )
 
 
-class ProgramOperators(MovingOperators):
+class ProgramOperators(RandomOperators):
     """Operators on tensors in device memory, beside those that tiles have, too.
 
     Negative dimensions count from the last.  Results have the first operand's element type unless
@@ -322,55 +322,6 @@ class ProgramOperators(MovingOperators):
             op = kn.RotaryOp(x.value, cos.value, sin.value, type_)
         return self._add(op, name)
 
-    def uniform(
-        self,
-        seed: DTensor,
-        offset: DTensor,
-        shape: Sequence[int],
-        *,
-        dtype: Attribute = f32,
-        name: str | None = None,
-    ) -> DTensor:
-        """Random numbers from 0 to less than 1, by Philox, of a seed and an offset of int64."""
-        return self._random(kn.Distribution.UNIFORM, seed, offset, shape, dtype, name)
-
-    def normal(
-        self,
-        seed: DTensor,
-        offset: DTensor,
-        shape: Sequence[int],
-        *,
-        dtype: Attribute = f32,
-        name: str | None = None,
-    ) -> DTensor:
-        """Random numbers about 0, of variance 1, by Philox, of a seed and an offset of int64."""
-        return self._random(kn.Distribution.NORMAL, seed, offset, shape, dtype, name)
-
-    def random_bits(
-        self, seed: DTensor, offset: DTensor, shape: Sequence[int], *, name: str | None = None
-    ) -> DTensor:
-        """Words of Philox4x32-10 in int32: what the others are made of."""
-        return self._random(kn.Distribution.BITS, seed, offset, shape, i32, name)
-
-    def _random(
-        self,
-        distribution: kn.Distribution,
-        seed: DTensor,
-        offset: DTensor,
-        shape: Sequence[int],
-        dtype: Attribute,
-        name: str | None,
-    ) -> DTensor:
-        values = self._value(seed), self._value(offset)
-        shape = require_integers(str(distribution), shape)
-        own = i32 if distribution is kn.Distribution.BITS else f32
-        with build_errors():
-            require_element_type(str(distribution), dtype)
-            op = kn.RandomOp(distribution, *values, self._type_of(shape, own))
-        if dtype == own:
-            return self._add(op, name)
-        return self.cast(self._add(op, None), dtype, name=name)
-
     def mask(
         self,
         x: DTensor,
@@ -466,8 +417,6 @@ log_sum_exp = of_tensors(ProgramOperators.log_sum_exp)
 mask = of_tensors(ProgramOperators.mask)
 matmul = of_tensors(ProgramOperators.matmul)
 mean = of_tensors(ProgramOperators.mean)
-normal = of_tensors(ProgramOperators.normal)
-random_bits = of_tensors(ProgramOperators.random_bits)
 reduction = of_tensors(ProgramOperators.reduction)
 reduction_max = of_tensors(ProgramOperators.reduction_max)
 reduction_min = of_tensors(ProgramOperators.reduction_min)
@@ -480,7 +429,6 @@ softmax = of_tensors(ProgramOperators.softmax)
 split = of_tensors(ProgramOperators.split)
 top_k = of_tensors(ProgramOperators.top_k)
 transpose = of_tensors(ProgramOperators.transpose)
-uniform = of_tensors(ProgramOperators.uniform)
 variance = of_tensors(ProgramOperators.variance)
 
 __all__ = [
@@ -496,8 +444,6 @@ __all__ = [
     "mask",
     "matmul",
     "mean",
-    "normal",
-    "random_bits",
     "reduction",
     "reduction_max",
     "reduction_min",
@@ -511,7 +457,6 @@ __all__ = [
     "split",
     "top_k",
     "transpose",
-    "uniform",
     "variance",
     "windows",
 ]

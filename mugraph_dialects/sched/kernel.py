@@ -44,7 +44,6 @@ from mugraph.dialects.lengths import verify_held_lengths
 from mugraph.dialects.linear_forms import LinearForm, forms_of, verify_condition
 from mugraph.dialects.plan import Plan, PlanAttr, plan_attribute
 from mugraph.dialects.programming_model import (
-    LINE_BYTES,
     MAX_THREADS,
     REGISTER_FILE,
     REGISTER_STEP,
@@ -481,11 +480,6 @@ def unplanned_kernels(module: ModuleOp) -> list[KernelOp]:
     """The kernels of a module whose memory is not planned yet: their buffers may still change."""
     kernels = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
     return [kernel for kernel in kernels if kernel.smem_bytes is None]
-
-
-def whole_lines(size: int) -> int:
-    """``size`` in bytes rounded up to lines of shared memory."""
-    return (size + LINE_BYTES - 1) // LINE_BYTES * LINE_BYTES
 
 
 def with_regions(block: Block) -> list[Operation]:

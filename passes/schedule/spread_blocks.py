@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.kn.overlap import LARGEST_CARVEOUT, launches_of
-from mugraph.dialects.sched.kernel import LINE_BYTES
+from mugraph.dialects.programming_model import LINE_BYTES
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import bytes_of
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named

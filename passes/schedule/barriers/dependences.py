@@ -18,8 +18,8 @@ from mugraph.dialects import sched
 from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import whole_lines
 from mugraph.dialects.sched.accesses import StageReference
-from mugraph.dialects.sched.kernel import whole_lines
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.tensor_types import value_label
 from mugraph.passes.schedule.analysis.hazards.footprints import Footprint, footprint_of

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import BoolAttr, DictionaryAttr, IntegerAttr, i64
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import whole_lines
+from mugraph.dialects.programming_model import whole_lines
 from mugraph.passes.schedule.barriers.channel_steps import place_channel_steps
 from mugraph.passes.schedule.barriers.dependences import kernel_graph, swizzled_twins
 from mugraph.passes.schedule.barriers.model import Barriers, Graph

@@ -12,8 +12,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute import ComposedLayout
-from mugraph.dialects.programming_model import MAX_THREAD_REGISTERS
-from mugraph.dialects.sched.kernel import LINE_BYTES, whole_lines
+from mugraph.dialects.programming_model import LINE_BYTES, MAX_THREAD_REGISTERS, whole_lines
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import LINE_BYTES
+from mugraph.dialects.programming_model import LINE_BYTES
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
 from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.pack import pack

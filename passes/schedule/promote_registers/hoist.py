@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import read_by, written_by
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.kernel import LINE_BYTES
+from mugraph.dialects.programming_model import LINE_BYTES
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import bytes_of, shape_of
 from mugraph.passes.schedule.promote_registers.mma_analysis import Uses, phases_of_kernel

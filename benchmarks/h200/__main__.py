@@ -142,7 +142,7 @@ def _arguments() -> argparse.ArgumentParser:
         watching.set_defaults(command=command)
         if command is _profile:
             watching.add_argument(
-                "--missed", type=Path, help="results: only workloads that miss a goal or a peer"
+                "--missed", type=Path, help="results: only workloads slower than a peer"
             )
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
     _output(times)

@@ -9,10 +9,10 @@ from functools import cache, partial
 from typing import Any
 
 from benchmarks.commands import sentence
-from benchmarks.h200.anchors import floor_microseconds
 from benchmarks.h200.building import Build, TensorOf
 from benchmarks.h200.checking import RIGHT, distance, judge_each
 from benchmarks.h200.device import DEVICE
+from benchmarks.h200.floors import floor_microseconds
 from benchmarks.h200.jobs import (
     EXPECTED_SECONDS,
     NO_TIME_LEFT,

@@ -91,8 +91,6 @@ FLASH_AND_COPY = "flash + K copy"
 CUBLAS_AND_COMPILED = "cuBLAS + compiled gate"
 CUBLAS_AND_TRITON = "cuBLAS + Triton gate"
 TWO_PRODUCTS_AND_TRITON = "cuBLAS twice + Triton gate"
-CUBLAS_AND_ELEMENTWISE = (CUBLAS_AND_COMPILED, CUBLAS_AND_TRITON, TWO_PRODUCTS_AND_TRITON)
-"""Library products and a kernel of its own for the rest of a gated product."""
 
 SDPA_BACKENDS = {
     "flash": "FLASH_ATTENTION",

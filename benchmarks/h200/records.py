@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.h200.anchors import Anchor, anchor_of
 from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.pipelines import OURS
 from benchmarks.h200.statistics import Samples
@@ -67,11 +66,6 @@ class Record:
         """The time of a system, if there is one."""
         system = self.systems.get(name)
         return None if system is None else system.microseconds
-
-    @property
-    def anchor(self) -> Anchor:
-        """What is known of the workload from before."""
-        return anchor_of(self.workload)
 
     @property
     def ours(self) -> float | None:

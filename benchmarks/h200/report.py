@@ -6,7 +6,6 @@ from benchmarks.h200.checking import RIGHT
 from benchmarks.h200.peers import (
     COMPILED,
     CUBLAS,
-    CUBLAS_AND_ELEMENTWISE,
     EAGER,
     FLASH_AND_COPY,
     MAX_AUTOTUNE,
@@ -22,12 +21,10 @@ METHOD = """\
 replays a CUDA graph of at least 16 calls that go round input sets of 200 MB in all. Every system's
 result is first compared with float64; ours lies in memory that was NaN, between guards, and 20 runs
 have the same bits. What is not right has no time. Floor = max(bytes / 4.24 TB/s, operations / 768
-TFLOP/s); read-k is a tuned kernel that only reads as many bytes. Mirage's column and the goals are
-from an earlier run with the same method (`benchmarks/h200/anchors.csv`); all other times are of
-this run. Attention is also checked, not timed, on inputs whose exponentials overflow fp32, against
-softmax in float64. Every kernel has passed the hazard checker, which also says why it cannot get
-stuck (`docs/hazards.md`). SDPA gets K as [S,d], an easier layout than the µGraphs' [d,S]; "flash +
-K copy" pays for the transposing copy.
+TFLOP/s); read-k is a tuned kernel that only reads as many bytes. Attention is also checked, not
+timed, on inputs whose exponentials overflow fp32, against softmax in float64. Every kernel has
+passed the hazard checker, which also says why it cannot get stuck (`docs/hazards.md`). SDPA gets K
+as [S,d], an easier layout than the µGraphs' [d,S]; "flash + K copy" pays for the transposing copy.
 """
 
 COLUMNS = (
@@ -35,7 +32,6 @@ COLUMNS = (
     "floor:",
     "read-k:",
     "**ours**:",
-    "Mirage:",
     "torch eager:",
     "torch.compile:",
     "max-autotune:",
@@ -43,9 +39,7 @@ COLUMNS = (
     "flash + K copy:",
     "cuBLAS:",
     "best peer:",
-    "goal:",
     "ours / best peer:",
-    "goal:",
 )
 
 OUR_COLUMNS = (
@@ -78,39 +72,19 @@ def best_sdpa(record: Record) -> tuple[str, float] | None:
 
 
 def best_peer(record: Record) -> tuple[str, float] | None:
-    """The fastest peer: of this run, or, where none was run, of the anchors, with a star."""
+    """The fastest peer and its time."""
     system = record.best_peer
-    if system is not None and system.microseconds is not None:
-        return system.name, system.microseconds
-    anchor = record.anchor.best_peer
-    return None if anchor is None else ("earlier*", anchor)
-
-
-def goal_of(record: Record) -> float | None:
-    """What we want to reach: the anchors' goal, else a share of the best peer of this run.
-
-    A GEMM is to reach 0.9 of cuBLAS, prefill attention 0.8 of the best backend of SDPA, and a GEMM
-    with an epilogue is to be faster than cuBLAS and the best element-wise kernel.
-    """
-    if record.anchor.goal is not None:
-        return record.anchor.goal
-    if record.workload == "prefill":
-        backend = best_sdpa(record)
-        return None if backend is None else backend[1] / 0.8
-    if record.workload.startswith("gemm_"):
-        times = [record.time_of(name) for name in CUBLAS_AND_ELEMENTWISE]
-        return min((time for time in times if time is not None), default=None)
-    cublas = record.time_of(CUBLAS)
-    return None if cublas is None else cublas / 0.9
+    if system is None or system.microseconds is None:
+        return None
+    return system.name, system.microseconds
 
 
 def missed(records: Records) -> list[Record]:
-    """The records that are not as fast as their goal or their best peer."""
+    """The records that have no time of ours, or a longer one than their best peer's."""
     found: list[Record] = []
     for record in in_order(records):
-        peer, goal, ours = best_peer(record), goal_of(record), record.ours
-        bounds = [bound for bound in (goal, None if peer is None else peer[1]) if bound is not None]
-        if ours is None or any(ours > bound for bound in bounds):
+        peer, ours = best_peer(record), record.ours
+        if ours is None or (peer is not None and ours > peer[1]):
             found.append(record)
     return found
 
@@ -124,15 +98,13 @@ def table_row(record: Record) -> list[str]:
         ours_cell = "" if system is None else "none" if system.status == RIGHT else "**wrong**"
         if system is not None and system.status != RIGHT and not system.status.startswith("wrong"):
             ours_cell = "**fails**"
-    sdpa, peer, goal = best_sdpa(record), best_peer(record), goal_of(record)
+    sdpa, peer = best_sdpa(record), best_peer(record)
     ratio = "" if ours is None or peer is None else f"{ours / peer[1]:.2f}"
-    reached = "" if ours is None or goal is None else "reached" if ours <= goal else "missed"
     return [
         record.workload,
         number(record.floor),
         number(record.time_of(READ)),
         ours_cell,
-        number(record.anchor.mirage),
         number(record.time_of(EAGER)),
         number(record.time_of(COMPILED)),
         number(record.time_of(MAX_AUTOTUNE)),
@@ -140,9 +112,7 @@ def table_row(record: Record) -> list[str]:
         number(record.time_of(FLASH_AND_COPY)),
         number(record.time_of(CUBLAS)),
         "" if peer is None else f"{number(peer[1])} {peer[0]}",
-        number(goal),
         ratio,
-        reached,
     ]
 
 

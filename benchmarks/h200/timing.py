@@ -1,8 +1,7 @@
 """How systems are timed.
 
-The method is that of the anchors: the median of 40 samples a system, interleaved over 5 rounds; a
-sample replays a CUDA graph of at least 16 calls that go round input sets of about 200 MB in all.
-Each round has another order, which those of the anchors had not.
+The median of 40 samples a system, interleaved over 5 rounds, each in another order; a sample
+replays a CUDA graph of at least 16 calls that go round input sets of about 200 MB in all.
 Calls are captured one after another on one stream, so a dependent launch that starts before the
 kernel before it has ended does so inside the graph, too.
 """

@@ -130,4 +130,4 @@ WORKLOADS: dict[str, Workload] = {
 }
 
 FIRST_FOURTEEN = tuple(WORKLOADS)[:14]
-"""The workloads that the peers' anchors are of."""
+"""The workloads of the Mirage paper, at two batch sizes."""

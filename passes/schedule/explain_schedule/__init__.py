@@ -16,7 +16,6 @@ from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.tensor_types import op_label, value_label
-from mugraph.passes.schedule.analysis.epilogues import epilogue_time
 from mugraph.passes.schedule.barriers.dependences import TaskOperations, kernel_graph
 from mugraph.passes.schedule.barriers.fewest import FewestBarriers, Witness, fewest_barriers
 from mugraph.passes.schedule.barriers.model import Barriers, Dependence, Graph, peak_load
@@ -176,24 +175,6 @@ def _ring_lines(kernel: sched.KernelOp, target: Target) -> Iterator[str]:
         )
 
 
-def _epilogue_lines(kernel: sched.KernelOp, target: Target) -> Iterator[str]:
-    """Whether the epilogue of a persistent kernel is so long that ping-pong should pay."""
-    time = None if kernel.persistent_blocks is None else epilogue_time(kernel, target)
-    if time is None:
-        return
-    head = (
-        f"  the products of a work tile take about {time.loop:.0f} cycles, what follows "
-        f"the loop {time.epilogue:.0f}: "
-    )
-    consumers = len(sched.ping_pong_roles(kernel))
-    if consumers:
-        yield f"{head}{consumers} ping-pong consumers, so that one multiplies meanwhile"
-    elif time.is_long:
-        yield f"{head}ping-pong should be faster (plan <block = [128], ping_pong = 2>)"
-    else:
-        yield f"{head}too little for ping-pong"
-
-
 def explain(kernel: sched.KernelOp, target: Target) -> list[str]:
     """The lines of the explanation of one kernel, made for a target."""
     schedule = read_schedule(kernel)
@@ -211,7 +192,6 @@ def explain(kernel: sched.KernelOp, target: Target) -> list[str]:
         *_channel_lines(kernel),
         *_ring_lines(kernel, target),
         *product_lines(kernel, target),
-        *_epilogue_lines(kernel, target),
     ]
     why = reasons(schedule)
     for region in range(barriers.regions):

@@ -1,8 +1,9 @@
 """Which region each task stands in, for given barriers, so that few bytes are alive at once.
 
 Bytes are reusable after the next barrier, so within a region the order of tasks does not matter,
-only which region they are in.  All tasks as early as they may stand, all as late, and an order that
-keeps few bytes alive: the assignment of least peak counts, and a lower bound says how good it is.
+only which region they are in.  All tasks as early as they may stand, all as late, and two orders
+that keep few bytes alive: the assignment of least peak counts, and a lower bound says how good it
+is.
 An exact search found no better one for any kernel of the cases, workloads and programs
 (``benchmarks/results/schedule_times.md``).
 """
@@ -80,11 +81,13 @@ def _kept_readers(
             yield maker, {*buffer.touched_by} - {maker}
 
 
-def _spread(graph: Graph, barriers: Barriers, windows: Windows) -> tuple[int, ...]:
+def _spread(
+    graph: Graph, barriers: Barriers, windows: Windows, *, due_first: bool
+) -> tuple[int, ...]:
     """An order that keeps few bytes alive, cut evenly into the regions of each phase.
 
     The next task is always one that adds the fewest bytes, net of those it frees; what frees more
-    than it makes stands as early as it may.
+    than it makes stands as early as it may.  ``due_first``: of those whose last region comes first.
     """
     every = range(len(graph.tasks))
     waits: list[dict[int, int]] = [{} for _ in every]
@@ -110,7 +113,8 @@ def _spread(graph: Graph, barriers: Barriers, windows: Windows) -> tuple[int, ..
         return makes[task] - sum(size for size, readers in kept if readers & left == {task})
 
     while ready := [task for task in left if left.isdisjoint(waits[task])]:
-        grown, task = min((windows.last[task], growth(task), task) for task in ready)[1:]
+        due = windows.last if due_first else [0 for _ in every]
+        grown, task = min((due[task], growth(task), task) for task in ready)[1:]
         left.remove(task)
         phase = graph.tasks[task].phase
         first, last = barriers.range_of(phase)
@@ -131,8 +135,9 @@ def assign_regions(
         return None
     best = min(windows, key=lambda regions: peak_load(graph, barriers, regions))
     peak = peak_load(graph, barriers, best)
-    if peak > bound:
-        spread = _spread(graph, barriers, windows)
-        if (reached := peak_load(graph, barriers, spread)) < peak:
-            best, peak = spread, reached
+    for due_first in (True, False):
+        if peak > bound:
+            spread = _spread(graph, barriers, windows, due_first=due_first)
+            if (reached := peak_load(graph, barriers, spread)) < peak:
+                best, peak = spread, reached
     return Assignment(best, peak, bound)

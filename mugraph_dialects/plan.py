@@ -35,6 +35,10 @@ class Plan:
 
     tiles: Tiles | None = None
     """``written`` keeps the grid, the for-loop and the block that the µGraph has."""
+    merge: bool | None = None
+    """Whether it becomes one kernel with the one that adds up what its blocks have stored."""
+    inline: bool | None = None
+    """Whether it computes tiles of a ``kn.matmul`` that it loads, where nothing else uses them."""
     outline: bool | None = None
     """Whether what several blocks compute alike, such as a norm, gets a kernel of its own."""
     grid: tuple[int, ...] | None = None
@@ -110,6 +114,10 @@ class Plan:
         """The names of the decided parts that say how the kernel is cut into blocks and tiles."""
         return tuple(name for name in TILE_PARTS if name in self.demands())
 
+    def regroups(self) -> bool:
+        """Whether a decided part moves operators from one kernel to another."""
+        return bool(self.merge or self.inline or self.outline)
+
     def needs_producer(self) -> bool:
         """Whether a decided part can only be where a producer loads."""
         return bool(self.swap_ab or self.persistent or (self.ping_pong or 1) > 1)
@@ -128,6 +136,8 @@ class Plan:
         return replace(self, **free | {"preferred": preferred or None})
 
 
+KERNEL_PARTS = ("merge", "inline", "outline")
+"""The parts that say which operators its kernel has; they are gone once ``--retile`` did so."""
 TILE_PARTS = (
     "grid",
     "along",

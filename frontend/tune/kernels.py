@@ -81,8 +81,11 @@ def why_not(graph: CustomizedOp) -> str | None:
     """A clause for a user: why a kernel cannot be measured alone; ``None`` where it can."""
     if graph.held_lengths:
         return "memory says how large its tensors are; tune it with the extents that matter"
-    if graph.decided.tiles is not None:
+    plan = graph.decided
+    if plan.tiles is not None:
         return "its plan says tiles = written"
+    if plan.merge or plan.inline:
+        return "its plan makes one kernel of it and others"
     return None
 
 

@@ -84,6 +84,8 @@ PLANS = {
     "attention_split_kv": [
         Plan(grid=(1, 4, 2), along=(-1, -1, 1)),
         Plan(forloop=8),
+        Plan(merge=True),
+        Plan(merge=True, forloop=8, split_k=8),
     ],
 }
 
@@ -99,34 +101,51 @@ def test_what_is_computed_is_proved_to_stay(name: str, plan: Plan) -> None:
     assert verdict.answer is Answer.PROVED, str(verdict)
 
 
+def test_a_merged_attention_is_one_kernel() -> None:
+    merged = retiled(example("attention_split_kv"), Plan(merge=True))
+    assert str(merged).count("kn.customized") == 1
+
+
+def test_a_merge_undoes_a_split() -> None:
+    module = example("gated_mlp")
+    split = retiled(module, Plan(split_k=4))
+    assert str(split).count("kn.customized") == 2
+    merged = retiled(split, Plan(merge=True))
+    assert str(merged).count("kn.customized") == 1
+    verdict = Checker(Subject.of(module)).check(Subject.of(merged))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+
+
+def test_other_uses_of_the_parts_are_no_merge() -> None:
+    with pytest.raises(RetileError, match="used by several operators"):
+        retiled(example("gated_mlp"), Plan(merge=True))
+
+
+def test_a_kernel_that_is_merged_has_no_plan_of_its_own() -> None:
+    module = example("attention_split_kv")
+    custom_kernels(module)[1].decided = Plan(stages=(2,))
+    with pytest.raises(
+        RetileError, match=r"has stages = \[2\]; write that into the plan of the first"
+    ):
+        retiled(module, Plan(merge=True))
+
+
+def test_merged_kernels_are_planned_as_one() -> None:
+    """The plan's options are written into the first kernel only, which is cut as a whole."""
+    module = example("attention_split_kv")
+    PlanPass(merge=True).apply(Context(), module)
+    first, second = (kernel.decided for kernel in custom_kernels(module))
+    assert first.merge and first.cuts() and not second.parts()
+    after = planned(example("attention_split_kv"))
+    RetilePass().apply(Context(), module)
+    assert not custom_kernels(module)[0].decided.merge
+    verdict = Checker(Subject.of(after)).check(Subject.of(module))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+
+
 def attention() -> ModuleOp:
-    """The function of the example of attention, in one kernel."""
-    return parse("""
-func.func @attention(
-    %q: tensor<2x16x64xf16>, %k: tensor<2x64x1024xf16>, %v: tensor<2x1024x64xf16>
-) -> tensor<2x16x64xf16> {
-  %o = kn.customized %q, %k, %v grid [2, 1, 1] block [128, 1, 1] forloop 16 {
-  ^bb0(%dq: tensor<2x16x64xf16>, %dk: tensor<2x64x1024xf16>, %dv: tensor<2x1024x64xf16>):
-    %sq = tb.input %dq imap [0, -1, -1] : tensor<2x16x64xf16> -> !tb.stensor<1x16x64xf16>
-    %sk = tb.input %dk imap [0, -1, -1] fordim 2
-        : tensor<2x64x1024xf16> -> !tb.stensor<1x64x64xf16>
-    %sv = tb.input %dv imap [0, -1, -1] fordim 1
-        : tensor<2x1024x64xf16> -> !tb.stensor<1x64x64xf16>
-    %scores = tb.matmul %sq, %sk : (!tb.stensor<1x16x64xf16>, !tb.stensor<1x64x64xf16>)
-        -> !tb.stensor<1x16x64xf16>
-    %scaled = tb.mul_scalar %scores by 0.125 : !tb.stensor<1x16x64xf16> -> !tb.stensor<1x16x64xf16>
-    %weights = tb.exp %scaled : !tb.stensor<1x16x64xf16> -> !tb.stensor<1x16x64xf16>
-    %values = tb.matmul %weights, %sv : (!tb.stensor<1x16x64xf16>, !tb.stensor<1x64x64xf16>)
-        -> !tb.stensor<1x16x64xf16>
-    %part = tb.forloop_accum none %values : !tb.stensor<1x16x64xf16> -> !tb.stensor<1x16x64xf16>
-    %sum = tb.forloop_accum sum %weights : !tb.stensor<1x16x64xf16> -> !tb.stensor<1x16x1xf16>
-    %mean = tb.div %part, %sum : (!tb.stensor<1x16x64xf16>, !tb.stensor<1x16x1xf16>)
-        -> !tb.stensor<1x16x64xf16>
-    tb.output %mean omap [0, -1, -1] : !tb.stensor<1x16x64xf16> -> tensor<2x16x64xf16>
-  } : (tensor<2x16x64xf16>, tensor<2x64x1024xf16>, tensor<2x1024x64xf16>) -> tensor<2x16x64xf16>
-  func.return %o : tensor<2x16x64xf16>
-}
-""")
+    """The example of attention, in one kernel."""
+    return retiled(example("attention_split_kv"), Plan(merge=True, forloop=16))
 
 
 def rewritten(module: ModuleOp) -> ModuleOp:
@@ -266,6 +285,43 @@ def test_few_blocks_are_made_more() -> None:
     custom_kernels(module)[0].decided = Plan()
     kernels = custom_kernels(planned(module))
     assert kernels[0].grid_dim[0] > 24 or len(kernels) > 1
+
+
+def scores_in_memory() -> ModuleOp:
+    """Attention whose scores a library computes, in two kernels and a product."""
+    return parse("""
+func.func @f(%q: tensor<2x16x32xf16>, %k: tensor<2x32x64xf16>, %v: tensor<2x64x32xf16>)
+    -> tensor<2x16x32xf16> {
+  %s = kn.matmul %q, %k : (tensor<2x16x32xf16>, tensor<2x32x64xf16>) -> tensor<2x16x64xf16>
+  %o = kn.customized %s, %v grid [2, 1, 1] block [32, 1, 1] forloop 4 {
+  ^bb0(%ds: tensor<2x16x64xf16>, %dv: tensor<2x64x32xf16>):
+    %ss = tb.input %ds imap [0, -1, -1] fordim 2
+        : tensor<2x16x64xf16> -> !tb.stensor<1x16x16xf16>
+    %sv = tb.input %dv imap [0, -1, -1] fordim 1
+        : tensor<2x64x32xf16> -> !tb.stensor<1x16x32xf16>
+    %e = tb.exp %ss : !tb.stensor<1x16x16xf16> -> !tb.stensor<1x16x16xf16>
+    %p = tb.matmul %e, %sv : (!tb.stensor<1x16x16xf16>, !tb.stensor<1x16x32xf16>)
+        -> !tb.stensor<1x16x32xf16>
+    %n = tb.forloop_accum none %p : !tb.stensor<1x16x32xf16> -> !tb.stensor<1x16x32xf16>
+    tb.output %n omap [0, -1, -1] : !tb.stensor<1x16x32xf16> -> tensor<2x16x32xf16>
+  } : (tensor<2x16x64xf16>, tensor<2x64x32xf16>) -> tensor<2x16x32xf16>
+  func.return %o : tensor<2x16x32xf16>
+}
+""")
+
+
+def test_products_are_computed_where_their_tiles_are_read() -> None:
+    module = scores_in_memory()
+    inlined = retiled(module, Plan(inline=True))
+    assert "kn.matmul" not in str(inlined) and str(inlined).count("tb.matmul") == 2
+    assert "fordim 2 : tensor<2x32x64xf16> -> !tb.stensor<1x32x16xf16>" in str(inlined)
+    verdict = Checker(Subject.of(module)).check(Subject.of(inlined))
+    assert verdict.answer is Answer.PROVED, str(verdict)
+
+
+def test_there_must_be_a_product_to_inline() -> None:
+    with pytest.raises(RetileError, match="nothing to inline"):
+        retiled(example("lora"), Plan(inline=True))
 
 
 def test_results_apart_are_cut_together() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mugraph.build as mi
 from mugraph.dialects import kn
 from mugraph.dialects.likeness import likeness_of
+from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.plan.choose import trial_of
 from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.targets import target_named
@@ -23,13 +24,14 @@ def test_kernels_behind_a_kernel_are_empty_in_its_trial() -> None:
     kernels = [op for op in function.walk() if isinstance(op, kn.CustomizedOp)]
     assert len(kernels) == 3
     written = str(module)
-    with trial_of(kernels[1]) as trial:
-        block = trial.parent
-        assert block is not None
-        copies = [op for op in block.ops if isinstance(op, kn.CustomizedOp)]
-        assert copies.index(trial) == 1
-        assert [bool(op.body.block.ops) for op in copies] == [True, True, False]
-        assert likeness_of(copies[0]) == likeness_of(kernels[0])
-        assert trial.operands[0] is copies[0].results[0]
-        assert [op.result_types for op in copies] == [op.result_types for op in kernels]
+    for plan, behind in ((Plan(), False), (Plan(merge=True), True)):
+        with trial_of(kernels[1], plan) as trial:
+            block = trial.parent
+            assert block is not None
+            copies = [op for op in block.ops if isinstance(op, kn.CustomizedOp)]
+            assert copies.index(trial) == 1
+            assert [bool(op.body.block.ops) for op in copies] == [True, True, behind]
+            assert likeness_of(copies[0]) == likeness_of(kernels[0])
+            assert trial.operands[0] is copies[0].results[0]
+            assert [op.result_types for op in copies] == [op.result_types for op in kernels]
     assert str(module) == written

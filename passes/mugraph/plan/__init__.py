@@ -19,6 +19,7 @@ from mugraph.dialects.plan import Plan, problem_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.choose import filled_plan, why_tiles_stay
+from mugraph.passes.mugraph.retile.merge import is_merged
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
@@ -42,6 +43,7 @@ class PlanPass(Plan, ModulePass):
     ``stages`` and ``ping_pong`` are then ``preferred``: whether they fit shows only when the kernel
     is scheduled.  Any other part is kept, or refused with a sentence that says what would fit.
     Parts that stay free are decided by the pass that applies them, from the schedule it has.
+    A kernel that another one's plan merges with it is left to that plan.
 
     ``function`` and ``kernel`` (counted from 0 in each function) choose one; default is all.
 
@@ -70,19 +72,24 @@ class PlanPass(Plan, ModulePass):
             raise PassFailedException(f"--{self.name}: {problem}")
         target = target_named(self.arch)
         graphs = self.chosen_graphs(op)
-        if not graphs and (asked.cuts() or asked.outline):
+        if not graphs and (asked.cuts() or asked.regroups()):
             raise PassFailedException(
                 f"--{self.name}: there is no custom kernel ('kn.customized') to cut otherwise; "
                 "other operators of 'kn' have no grid and no for-loop"
             )
         known: dict[Hashable, Plan] = {}
         for graph in graphs:
+            if self.kernel < 0 and is_merged(graph):
+                continue  # it becomes a part of the kernel before
             plan = graph.decided.over(asked)
             require_consistent(graph, plan)
             look = likeness_of(graph, besides=(CERTIFICATE,)), plan
-            if look not in known:
-                known[look] = filled_plan(graph, plan, target)
-            graph.decided = known[look]
+            if plan.regroups():
+                graph.decided = filled_plan(graph, plan, target)  # with kernels around it
+            else:
+                if look not in known:
+                    known[look] = filled_plan(graph, plan, target)
+                graph.decided = known[look]
             if self.notes and plan.tiles is None and not graph.decided.cuts():
                 sentence = f"{op_label(graph)} stays as it is: {why_tiles_stay(graph, target)}"
                 print(f"--{self.name}: note: {sentence}", file=sys.stderr)

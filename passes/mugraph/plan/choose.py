@@ -40,21 +40,22 @@ from mugraph.passes.targets import Target
 
 
 @contextmanager
-def trial_of(graph: CustomizedOp) -> Generator[CustomizedOp]:
+def trial_of(graph: CustomizedOp, plan: Plan | None = None) -> Generator[CustomizedOp]:
     """A copy of a kernel, in a copy of its function, to ask what a change would cost.
 
-    Kernels behind it are empty there.
+    Kernels behind it are empty there, but where its own plan, or ``plan``, merges one with it.
     """
     block = graph.parent
     assert block is not None
     function = block.parent_op()
     assert function is not None
+    merges = (plan or graph.decided).merge
     trial, copy = function.clone_without_regions(), Block(arg_types=block.arg_types)
     trial.regions[0].add_block(copy)
     values: dict[SSAValue, SSAValue] = dict(zip(block.args, copy.args, strict=True))
     copies: dict[Operation, Operation] = {}
     for op in block.ops:
-        if isinstance(op, CustomizedOp) and graph in copies:
+        if isinstance(op, CustomizedOp) and graph in copies and not merges:
             copies[op] = op.clone_without_regions(values)
             copies[op].regions[0].add_block(Block(arg_types=op.body.block.arg_types))
         else:
@@ -83,7 +84,7 @@ def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:
             plan = combination
     # Asked of the kernel as it is: without its running maxima other operators have one operand.
     may_outline = plan.outline is None and bool(find_outlined(graph))
-    with trial_of(graph) as trial:
+    with trial_of(graph, plan) as trial:
         try:
             space = space_of(trial, plan)
             if not plan.cuts():
@@ -101,7 +102,7 @@ def time_under(graph: CustomizedOp, plan: Plan, target: Target) -> float | None:
 
     Of a plan that outlines what blocks share only the kernel that is left counts.
     """
-    with trial_of(graph) as trial:
+    with trial_of(graph, plan) as trial:
         try:
             space = space_of(outline(trial)[1] if plan.outline else trial, plan)
             partition = choose_partition(space, plan)
@@ -135,7 +136,7 @@ def space_of(trial: CustomizedOp, plan: Plan) -> TileSpace:
 
 def require_cuttable(graph: CustomizedOp, plan: Plan) -> None:
     """Raises ``RetileError`` where a kernel cannot be cut as its plan says."""
-    with trial_of(graph) as trial:
+    with trial_of(graph, plan) as trial:
         trial.decided = plan
         retile(trial)
 

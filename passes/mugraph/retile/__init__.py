@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.kn.separate_phases import separate_phases
-from mugraph.dialects.plan import TILE_PARTS, Plan
+from mugraph.dialects.plan import KERNEL_PARTS, TILE_PARTS, Plan
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels, online_softmax
 from mugraph.passes.mugraph.online_softmax.parts import online_softmax_of_parts
@@ -20,6 +20,8 @@ from mugraph.passes.mugraph.retile.apply_partition import apply_partition
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.early_sums import accumulate_early
 from mugraph.passes.mugraph.retile.errors import RetileError
+from mugraph.passes.mugraph.retile.inline import inline_products
+from mugraph.passes.mugraph.retile.merge import merge
 from mugraph.passes.mugraph.retile.outline import outline
 from mugraph.passes.mugraph.retile.partition import choose_partition, require_same_function
 from mugraph.passes.mugraph.retile.running_maxima import take_out_running_maxima
@@ -34,23 +36,27 @@ def retile(graph: CustomizedOp) -> None:
 
     Raises :class:`RetileError` where the result would be another function.
     """
-    if graph.decided.outline:
+    if graph.decided.regroups():
         graph = regroup(graph)
     if graph.decided.cuts():
         cut(graph)
 
 
 def regroup(graph: CustomizedOp) -> CustomizedOp:
-    """Gives what several blocks compute alike a kernel of its own, if the plan outlines it.
+    """Gives a kernel the operators that its plan says: merges, inlines, outlines.
 
     Returns what the kernel has become.  Raises :class:`RetileError` where that cannot be.
     """
     plan = graph.decided
+    if plan.merge:
+        graph = merge(graph)
+    if plan.inline:
+        graph = inline_products(graph)
     if plan.outline:
         before, graph = outline(graph)
         for kernel in before:
             kernel.decided = beside(plan)
-    graph.decided = plan.without("outline")
+    graph.decided = plan.without(*KERNEL_PARTS)
     return graph
 
 
@@ -127,8 +133,12 @@ class RetilePass(ModulePass):
     free: ``--plan`` and ``--retile`` cut it for the target.  ``--online-softmax`` may stand before
     or after: running maxima are taken out and put back, and blocks store theirs with their parts.
 
-    Before that, ``outline`` moves to kernels of their own, which run before, what several blocks
-    compute alike of one tile of the loop each, such as its norm; their tiles are free.
+    Before that, ``merge`` makes one kernel of this one and the one that uses its results, where
+    that adds up what blocks along one axis have stored: the inverse of a split, also of those in
+    saved µGraphs.  ``inline`` computes tiles of a ``kn.matmul`` in the kernel that loads them,
+    where custom kernels alone use the product.  ``outline`` moves to kernels of their own, which
+    run before, what several blocks compute alike of one tile of the loop each, such as its norm;
+    their tiles are free.
 
     Pre-condition: tiles have no layouts, so it stands before ``--resolve-layout``.
 
@@ -156,7 +166,8 @@ class RetilePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Cuts the kernels of the module."""
         for graph in custom_kernels(op):
-            retile(graph)
+            if graph.parent is not None:  # else it was merged into the one before
+                retile(graph)
 
 
 __all__ = ["RetileError", "RetilePass", "regroup", "retile"]

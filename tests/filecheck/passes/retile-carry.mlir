@@ -5,12 +5,14 @@
 // RUN: not mg-opt --plan="loop_tile=80" --retile %s 2>&1 | filecheck %s --check-prefix=FORLOOP
 // RUN: mg-opt --plan="kernel=0 grid=4" --retile %s | filecheck %s --check-prefix=GRID
 // RUN: not mg-opt --plan="kernel=0 grid=3" --retile %s 2>&1 | filecheck %s --check-prefix=RAGGED
+// RUN: not mg-opt --plan="merge=true kernel=0" --retile %s 2>&1 | filecheck %s --check-prefix=MERGE
 // RUN: mg-opt --plan="kernel=0 block=256" --retile %s | filecheck %s --check-prefix=BLOCK
 // RUN: mg-opt --plan --retile %s | filecheck %s --check-prefix=CHOSEN
 
 // SPLIT: 'kn.customized' %y: the result would depend on how many tiles the for-loop cuts dimension 1 of %dx into: 'tb.carried' %s carries a state from each iteration to the next
 // FORLOOP: 'kn.customized' %y: dimension 1 of %dx must stay cut as it is, because 'tb.carried' %s carries a state from each iteration to the next
 // RAGGED: 'kn.customized' %y: tiles of 6 along dimension 0 of %dx would not all be whole, and 'tb.carried' %s is a state, of whole tiles only; choose a number that divides 16
+// MERGE: 'kn.customized' %y cannot be merged with the kernel that uses it: 'tb.carried' %s carries a state from each iteration to the next
 // GRID: kn.customized %x grid [4, 1, 1] block [128, 1, 1] forloop 4
 // GRID:   %s = tb.carried : !tb.stensor<4x1xf32>
 // GRID:   %last = tb.carry %n to %s : (!tb.stensor<4x1xf32>, !tb.stensor<4x1xf32>) -> !tb.stensor<4x1xf32>

@@ -9,6 +9,7 @@
 // RUN: not mg-opt --plan="kernel=3" --retile %s 2>&1 | filecheck %s --check-prefix=KERNEL
 // RUN: not mg-opt --plan="function=g" --retile %s 2>&1 | filecheck %s --check-prefix=FUNCTION
 // RUN: not mg-opt --resolve-layout --plan="kernel=0 grid=4" --retile %s 2>&1 | filecheck %s --check-prefix=LAYOUT
+// RUN: not mg-opt --convert-linalg-to-kn --plan="merge=true" --retile %examples/front_ends/onnx_mlp.mlir 2>&1 | filecheck %s --check-prefix=KN
 // RUN: not mg-opt --convert-linalg-to-kn --plan="outline=true" --retile %examples/front_ends/onnx_mlp.mlir 2>&1 | filecheck %s --check-prefix=KN
 // RUN: mg-opt --convert-linalg-to-kn --plan --retile %examples/front_ends/onnx_mlp.mlir | filecheck %s --check-prefix=AUTO
 

@@ -125,6 +125,7 @@ def test_loops_of_tiles(seed: int) -> None:
     assert check_channels(draw_loop(np.random.default_rng(seed))) == 1
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(8, 14))
 def test_loops_of_tiles_with_bulk_stores(seed: int) -> None:
     assert check_channels(draw_loop(np.random.default_rng(seed)), bulk_stores=True) == 1

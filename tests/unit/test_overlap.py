@@ -382,6 +382,7 @@ def test_what_is_pushed_is_added_up_without_another_exchange() -> None:
     assert [place.value.data for place in places if place is not None] == [0, 1]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rows", [1024, 4096])
 def test_a_large_product_for_four_devices_is_one_kernel_of_wide_tiles(rows: int) -> None:
     text = product("all-reduce", 4, rows, 8192, 8192).replace("xf32>", "xbf16>")

@@ -99,7 +99,7 @@ def usual_cases() -> tuple[Case, ...]:
     """
     chosen: list[Case] = []
     had: set[tuple[str, object]] = set()
-    elements: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    elements: defaultdict[str, set[str]] = defaultdict(set)
     for number, case in enumerate(all_cases()):
         found = coverage(case.text)
         pairs: set[tuple[str, object]] = {(case.family, pair) for pair in found}
@@ -107,12 +107,12 @@ def usual_cases() -> tuple[Case, ...]:
         if case.sanitize or case.family not in SIZES:
             has.add(variant(case))
         every = EVERY if pairs <= had else EVERY_PAIR
-        has_second = any(len(elements[case.family, op] | {element}) == 2 for op, element in found)
+        has_second = any(len(elements[op] | {element}) == 2 for op, element in found)
         is_new = not has <= had or (has_second and not pairs <= had) or case.id in BRANCHES
         if is_new or number % every == 0:
             chosen.append(case)
             for op, element in found:
-                elements[case.family, op].add(element)
+                elements[op].add(element)
         had |= has | pairs
     return tuple(chosen)
 

@@ -77,11 +77,11 @@ def test_what_is_left_out_is_another_size_or_type() -> None:
 
 
 def test_every_operator_is_in_several_types() -> None:
-    types: dict[tuple[str, str], dict[str, bool]] = {}
+    types: dict[str, dict[str, bool]] = {}
     usual = set(usual_cases())
     for case in all_cases():
         for operator, element in coverage(case.text):
-            found = types.setdefault((case.family, operator), {})
+            found = types.setdefault(operator, {})
             found[element] = found.get(element, False) or case in usual
     for operator, found in types.items():
         assert sum(found.values()) >= min(2, len(found)), operator

@@ -239,7 +239,7 @@ def test_sums_that_are_ragged_along_all_dimensions_are_not_divided() -> None:
 def test_tiles_that_are_too_small_or_leave_some_empty_are_refused(
     blocks: int, least: int, tile: int
 ) -> None:
-    why = rf"%dx cannot be cut so: 70 elements in {blocks} tiles need {least} in each, .* not {tile}"
+    why = rf"%dx cannot be cut so: 70 elements in {blocks} tiles need {least} .*, not {tile}"
     with pytest.raises(RetileError, match=why):
         retiled(product(70, 256, 128), Plan(grid=(blocks,), along=(0,), tile=(tile, 0)))
 

@@ -152,7 +152,6 @@ def _one_atom(
             frag_c[value, i, j] += product[atom.c_layout(lane, value)]
 
 
-@pytest.mark.one_in(5)
 @pytest.mark.parametrize("mma", TILED, ids=str)
 def test_tiled_multiplication(mma: TiledMma) -> None:
     m, n, k = (mma.tile_extent(axis) for axis in range(3))

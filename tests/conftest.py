@@ -9,12 +9,23 @@ from collections.abc import Iterator
 import pytest
 from checked_later import CheckedLater
 from hypothesis import settings
+from thorough import THOROUGH, usual
 
 from mugraph.runtime.toolchain import ToolchainError
 from mugraph.tools import ALLOCATIONS_PER_COLLECTION
 
 # As in the tools: nearly all that a test makes it keeps to its end.
 gc.set_threshold(ALLOCATIONS_PER_COLLECTION)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out parameters that only thorough runs take, but where one is asked for by its id."""
+    if THOROUGH or any("[" in asked for asked in config.args):
+        return
+    kept = usual(items)
+    if left_out := set(items).difference(kept):
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:

@@ -34,13 +34,28 @@ SIZES = (
     *("alignment", "kn_operators", "tb_operators", "types"),
 )
 """Families whose cases are one operator each, in many sizes, cuts and layouts."""
-EACH_TYPE = ("kn_operators", "tb_operators")
-"""Those of them that have each operator in each type."""
 TYPES = ("f16", "bf16", "f32", "f8E4M3FN", "f8E5M2", "i8", "i32", "i64")
-EVERY = inputs(9, 1)
+EVERY = inputs(27, 1)
 """One in so many cases that have nothing new is usual."""
-EVERY_PAIR = inputs(3, 1)
+EVERY_PAIR = inputs(9, 1)
 """One in so many cases is usual that has an operator in another type than cases before it."""
+
+BRANCHES = (
+    "graphs/qwen_mlp-3584",
+    "graphs/rmsnorm-28672",
+    "graphs/rmsnorm-512x4096x4096",
+    "indirect/columns-69-f16",
+    "maps/threads-1024x1x1",
+    "maps/threads-31x33x1",
+    "recurrences/linear-attention-32-bf16",
+    "tb_elemwise/row-partition1",
+    "tb_matmul/4096x4096x1024-tile128x128x32-mk-32x1x1",
+    "types/kn-matmul-f16-compute-f16",
+    "types/kn-matmul-f8E4M3FN",
+    "types/kn-matmul-f8E5M2",
+    "types/tb-cast-i64-f16",
+)
+"""Cases with nothing new that take a branch of the compiler that no other usual test takes."""
 
 TABLES = (
     kernel,
@@ -69,8 +84,9 @@ def all_cases() -> tuple[Case, ...]:
 
 
 def variant(case: Case) -> tuple[str, str]:
-    """What a case is but for its type: its family, and its name without one."""
-    return case.family, "-".join(part for part in case.name.split("-") if part not in TYPES)
+    """What a case is but for its type and sizes: its family, and its name without them."""
+    parts = [part for part in case.name.split("-") if not any(map(str.isdigit, part))]
+    return case.family, "-".join(parts)
 
 
 @cache
@@ -78,26 +94,25 @@ def usual_cases() -> tuple[Case, ...]:
     """Cases with every operator and every type of each family, and with every variant of those that
     sanitizers run or that are no sizes.
 
-    Where a family has each operator in each type, there are two of them and one in
-    :data:`EVERY_PAIR`; of sizes with nothing new, one in :data:`EVERY`.
+    An operator is in two types; of its cases in others there is one in :data:`EVERY_PAIR`, of those
+    with nothing new one in :data:`EVERY`, and all of :data:`BRANCHES`.
     """
     chosen: list[Case] = []
     had: set[tuple[str, object]] = set()
-    elements: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    elements: defaultdict[str, set[str]] = defaultdict(set)
     for number, case in enumerate(all_cases()):
         found = coverage(case.text)
         pairs: set[tuple[str, object]] = {(case.family, pair) for pair in found}
         has: set[tuple[str, object]] = {(case.family, part) for pair in found for part in pair}
-        if case.family not in EACH_TYPE:
-            has |= pairs
         if case.sanitize or case.family not in SIZES:
             has.add(variant(case))
         every = EVERY if pairs <= had else EVERY_PAIR
-        has_second = any(len(elements[case.family, op] | {element}) == 2 for op, element in found)
-        if not has <= had or (has_second and not pairs <= had) or number % every == 0:
+        has_second = any(len(elements[op] | {element}) == 2 for op, element in found)
+        is_new = not has <= had or (has_second and not pairs <= had) or case.id in BRANCHES
+        if is_new or number % every == 0:
             chosen.append(case)
             for op, element in found:
-                elements[case.family, op].add(element)
+                elements[op].add(element)
         had |= has | pairs
     return tuple(chosen)
 

@@ -128,7 +128,10 @@ PRODUCTS_TOGETHER = 3
 
 
 def elementwise_functions(threads: int) -> list[str]:
-    """Every scalar function as a kernel, as an operator of a block and in an epilogue."""
+    """Every scalar function as a kernel, as an operator of a block and in an epilogue.
+
+    Every run takes half of the epilogues.
+    """
     shape: Shape = (6, 24)
     texts = [on_whole_tensors(JUMPING, [shape], shape)]
     unary = [name for name in SMOOTH if name != "identity"]
@@ -156,7 +159,7 @@ def elementwise_functions(threads: int) -> list[str]:
         texts.append(in_loop([left, right], body, outputs, threads=threads, fordims=(-1, -1)))
     texts.append(on_whole_tensors(binary, [(6, 1), shape], shape))
     product = f"({tile((6, 16))}, {tile((16, 24))}) -> {tile(shape)}"
-    for first in range(0, len(STEPS), PRODUCTS_TOGETHER):
+    for first in range(0, len(STEPS), PRODUCTS_TOGETHER)[:: -inputs(2, 1)]:
         body = ""
         outputs = []
         for number, step in enumerate(STEPS[first : first + PRODUCTS_TOGETHER]):

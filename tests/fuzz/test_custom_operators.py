@@ -67,6 +67,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.operator)
 def test_operators_compute_what_they_say_at_every_level(example: Example) -> None:
     text = graph_of(example.operator, example.operands, example.result, threads=example.threads)

@@ -183,6 +183,9 @@ if not THOROUGH:
     # What the others have each of, in another mixture.
     for name in (
         "as-is",
+        "online",
+        "bf16",
+        "rows-past-the-end",
         "keys-by-rows",
         "norms",
         "norms-of-values-before",
@@ -190,6 +193,7 @@ if not THOROUGH:
         "warp-groups-one-stage-of-keys",
         "warp-groups-one-stage-of-values",
         "warp-groups-added-rows",
+        "warp-groups-added-matrix",
         "added-columns",
     ):
         del ATTENTIONS[name]

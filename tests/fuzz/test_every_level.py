@@ -41,6 +41,7 @@ def two_products(rows: int, widths: tuple[int, int], loop: int) -> ModuleOp:
     return graph.module()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("loop", [1, 3])
 @pytest.mark.parametrize(
     ("rows", "widths"),
@@ -80,6 +81,7 @@ def tile_times_rows(queries: int, depth: int, keys: int) -> ModuleOp:
     return graph.module()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("shape", [(64, 64, 64), (64, 32, 128), (128, 64, 16), (16, 64, 64)])
 def test_registers_of_rows_do_not_become_those_of_a_tile(
@@ -103,7 +105,8 @@ def unused_reduction(rows: int, columns: int, loop: int, steps: str) -> ModuleOp
     return graph.module()
 
 
-@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize("arch", ARCHES[::-1])
 @pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("steps", ["r", "c", "ac"])
 @pytest.mark.parametrize(("rows", "columns", "loop"), [(16, 64, 4), (64, 32, 3)])
@@ -144,6 +147,7 @@ def sum_used_as(use: str, kind: str, dtype: Attribute, shape: tuple[int, int]) -
     return graph.module()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("kind", ["max", "sum"])
 @pytest.mark.parametrize("use", ["left", "right", "concat", "split"])

@@ -62,6 +62,7 @@ def test_the_runs_are_those_that_count() -> None:
     assert len(RUNS) == len(set(RUNS)) == 36
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_is_right_in_every_run(path: Path) -> None:
     module = parse(reduced(path.read_text(encoding="utf-8")))

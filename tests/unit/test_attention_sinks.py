@@ -133,6 +133,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("sizes", "weighed", "is_causal"), PROGRAMS)
 def test_attention_with_a_sink_is_one_kernel(
     sizes: Sizes, weighed: Weighed, is_causal: bool

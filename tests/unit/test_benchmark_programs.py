@@ -54,6 +54,7 @@ def test_programs_and_their_kernels_compute_the_reference(family: Family) -> Non
     expect_right(module, family.least)
 
 
+@pytest.mark.one_in(3)
 @by_family
 def test_search(family: Family) -> None:
     found = search(family.least, ARCH)

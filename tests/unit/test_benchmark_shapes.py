@@ -95,6 +95,7 @@ def test_heads_of_a_model_share_keys_evenly() -> None:
     assert all(model.heads % model.key_heads == 0 for model in MODELS)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", of_each_kind(), ids=lambda shape: shape.name)
 def test_planned_kernels_compute_the_function(shape: Shape) -> None:
     for comparison, allowed in interpreted(shape.small, ARCH):

@@ -83,6 +83,7 @@ def test_operators_along_a_dimension(name: str, shape: tuple[int, ...]) -> None:
         np.testing.assert_allclose(result, ALONG[name](x, dim), rtol=FACTOR, atol=FACTOR)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dims", [1, 2])
 def test_norms(shape: tuple[int, ...], dims: int) -> None:

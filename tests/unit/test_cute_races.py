@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from thorough import THOROUGH
 from unit.test_cute_kernels import EXAMPLES, kernel_of
 
 from mugraph import cute
@@ -103,11 +104,18 @@ LAUNCHES: dict[str, tuple[str, Callable[[Any], cute.Launch]]] = {
 
 
 def mutants() -> list[tuple[str, int]]:
-    """An example, and the line of its kernel that is left out."""
+    """An example, and the line of its kernel that is left out.
+
+    Examples of one file take turns at its lines; with ``MUGRAPH_THOROUGH=1`` each has all of them.
+    """
     found: list[tuple[str, int]] = []
-    for name, (file, _launch) in LAUNCHES.items():
+    for file in dict.fromkeys(file for file, _launch in LAUNCHES.values()):
+        names = [name for name, (launched, _launch) in LAUNCHES.items() if launched == file]
         lines = (EXAMPLES / f"{file}.py").read_text().splitlines()
-        found += [(name, at) for at, line in enumerate(lines, 1) if ORDERS.match(line)]
+        ordering = [at for at, line in enumerate(lines, 1) if ORDERS.match(line)]
+        for number, at in enumerate(ordering):
+            taken = names if THOROUGH else [names[number % len(names)]]
+            found += [(name, at) for name in taken]
     return found
 
 

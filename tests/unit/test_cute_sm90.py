@@ -211,6 +211,7 @@ def recorded_ring() -> Operation:
     return ring().trace()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("number", range(len(orders_of(kernel_in(recorded_ring())))))
 def test_what_is_left_out_is_reported_with_the_lines_of_python(number: int) -> None:
     kernel = kernel_in(recorded_ring().clone())

@@ -393,6 +393,7 @@ REGROUPED = (
 """Views stand between operators of one kernel."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("program", REGROUPED, ids=lambda program: program.__name__)
 def test_views_between_operators_are_changes_of_indices(
     program: Callable[[Callable[..., mi.DTensor]], Tensors],

@@ -206,6 +206,7 @@ def limited(text: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Sol
         return solve_with_bounds(problem, solve), operators
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(inputs(1, 4)))
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_are_on_either_side_of_the_best(
@@ -250,6 +251,7 @@ func.func @f(%a: !a, %b: !b) -> !c {{
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("matrices", [10, 80])
 def test_a_product_of_many_matrices_is_laid_out_best(matrices: int) -> None:
     module, function = prepared(BATCHED.format(n=matrices))

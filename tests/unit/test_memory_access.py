@@ -314,6 +314,7 @@ def transpiled(path: Path, *, swap_ab: bool = False) -> ModuleOp:
     return module
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.mlir")), ids=lambda path: path.stem)
 @pytest.mark.parametrize("swap_ab", [False, True])
 def test_planned_layouts_have_no_bank_conflicts(path: Path, swap_ab: bool) -> None:

@@ -450,6 +450,7 @@ def test_blocks_of_a_grid_that_a_call_cuts_alternate_consumers() -> None:
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("program", "arch"), INTERPRETED)
 def test_interpreted_kernels_write_their_rows(
     program: str, arch: str, monkeypatch: pytest.MonkeyPatch

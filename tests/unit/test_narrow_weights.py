@@ -194,6 +194,7 @@ def assert_near(result: Array, expected: Array, limit: float = 4e-3) -> None:
     assert error < limit
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["rows", "columns", "f8", "in_f16", "unsigned"])
 def test_weights_of_8_bits_are_converted_as_a_product_loads_them(kind: str) -> None:
     """Nothing of 16 bits is written to shared memory; right as CUDA, at sizes no tile divides.

@@ -317,6 +317,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("way", [None, Way.PUSHED, Way.ADDED])
 def test_late_memory_changes_nothing(name: str, way: Way | None) -> None:
@@ -381,6 +382,7 @@ def test_what_is_pushed_is_added_up_without_another_exchange() -> None:
     assert [place.value.data for place in places if place is not None] == [0, 1]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rows", [1024, 4096])
 def test_a_large_product_for_four_devices_is_one_kernel_of_wide_tiles(rows: int) -> None:
     text = product("all-reduce", 4, rows, 8192, 8192).replace("xf32>", "xbf16>")
@@ -491,7 +493,7 @@ def test_a_sum_goes_around_where_cublas_adds_and_takes_weights_as_they_lie(
     assert overlap_of(parse_text(make_context(), text, "sum")) == way
 
 
-@pytest.mark.parametrize("number", range(inputs(8, 200)))
+@pytest.mark.parametrize("number", range(inputs(3, 200)))
 def test_random_layers_are_the_same_in_parts(number: int) -> None:
     one, _ = check_layers(draw_layers(3, number), number)
     check_mutants(one, MUTANTS, seeds=1)

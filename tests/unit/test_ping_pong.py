@@ -65,6 +65,7 @@ def in_role(kind: type[Operation], index: int) -> Callable[[Operation], bool]:
     return chosen
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("blocks", "consumers"),
     [(1, 2), (3, 2), (5, 2), (3, 3)],

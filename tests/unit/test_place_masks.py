@@ -114,6 +114,7 @@ if not THOROUGH:
 ALL = pytest.mark.parametrize("attention", CASES.values(), ids=CASES.keys())
 
 
+@pytest.mark.one_in(2)
 @ALL
 def test_a_mask_is_no_kernel_of_its_own(attention: Attention) -> None:
     """And what it becomes is right in the interpreter, and proved.
@@ -132,6 +133,7 @@ def test_a_mask_is_no_kernel_of_its_own(attention: Attention) -> None:
     assert proof.holds, proof.reason
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("name", "arch"),
     [*((name, "sm_90a") for name in CASES), ("window", "sm_80"), ("odd window", "sm_80")],

@@ -396,6 +396,7 @@ def expected_means(
     return np.sqrt(means) if kind == "rms" else means
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("kind", ["mean", "rms"])
 @pytest.mark.parametrize(
     ("shape", "grid", "fordim", "loop"),
@@ -509,6 +510,7 @@ def test_products_sums_and_maxima_of_what_exists_are_proved() -> None:
     assert answer(RAGGED_PRODUCT, shorter) is Answer.DIFFERENT
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("shape", [(7, 11), (8, 9), (5, 13), (3, 7)])
 @pytest.mark.parametrize(("blocks", "loop"), [(2, 3), (1, 2), (3, 4)])
 def test_other_cuts_of_a_ragged_norm_are_the_same(

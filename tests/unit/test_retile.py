@@ -235,6 +235,15 @@ def test_sums_that_are_ragged_along_all_dimensions_are_not_divided() -> None:
         retiled(product(70, 256, 128), Plan(tile=(72, 48), split_k=2))
 
 
+@pytest.mark.parametrize(("blocks", "least", "tile"), [(1, 70, 48), (7, 10, 64)])
+def test_tiles_that_are_too_small_or_leave_some_empty_are_refused(
+    blocks: int, least: int, tile: int
+) -> None:
+    why = rf"%dx cannot be cut so: 70 elements in {blocks} tiles need {least} .*, not {tile}"
+    with pytest.raises(RetileError, match=why):
+        retiled(product(70, 256, 128), Plan(grid=(blocks,), along=(0,), tile=(tile, 0)))
+
+
 def test_a_loop_that_shall_not_be_divided_is_cut_otherwise() -> None:
     divided, kept = (product(16, 4096, 256) for _ in range(2))
     PlanPass(notes=False).apply(Context(), divided)

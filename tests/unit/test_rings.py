@@ -39,6 +39,7 @@ func.func @gated(%x: tensor<286x1024xf16>, %g: tensor<1024x4096xf16>, %u: tensor
 """
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("program", "plan"),
     [

@@ -105,6 +105,7 @@ def test_each_group_has_warps_of_its_own(
         check_emulated_later(made, lambda kernels: assert_near(kernels.run(inputs)[0], expected))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("rows", "columns", "compiled"), [(3, 48, THOROUGH), (11, 80, THOROUGH), (11, 72, True)]
 )

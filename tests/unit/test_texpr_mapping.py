@@ -74,6 +74,7 @@ def _index(
     return expression.eval([thread, vector, *steps], [])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_mappings_are_bijections(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -308,6 +309,7 @@ def test_functions_have_one_kernel_a_top_level_loop() -> None:
     assert sum(isinstance(op, KernelOp) for op in function.walk()) == 2
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["transpose", "gemm_shared", "gemm_mma", "softmax", "scan"])
 def test_lowered_examples_compute_the_same(name: str) -> None:
     module = read_texpr((EXAMPLES / f"{name}.te").read_text(), name, SIZES[name])

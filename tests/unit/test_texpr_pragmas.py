@@ -81,6 +81,7 @@ def printed(text: str, name: str, sizes: dict[str, int]) -> str:
     return source.getvalue()
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_examples_print_the_same_kernel_as_with_pragmas(name: str) -> None:
     text = (EXAMPLES / f"{name}.te").read_text()

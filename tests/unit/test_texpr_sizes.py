@@ -129,6 +129,7 @@ def required(found: Array, inputs: list[Array], exact: Callable[..., Array]) -> 
     np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_and_its_kernel_are_right_at_all_sizes(name: str) -> None:
     text, shapes, exact, calls, grid = PROGRAMS[name]

@@ -21,6 +21,7 @@ def element(held: ThreadValues, value: int, thread: int) -> tuple[int, ...]:
     return tuple(int(along[value, thread]) for along in held.coordinates())
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", [F16, WGMMA])
 @pytest.mark.parametrize("groups", [(1, 1, 1), (2, 1, 1), (2, 2, 1), (1, 2, 4)])
 @pytest.mark.parametrize("extents", [(16, 8), (100, 40), (128, 128)])

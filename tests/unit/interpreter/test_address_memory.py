@@ -123,6 +123,7 @@ def test_lanes_add_pairwise(lanes: int, threads: int) -> None:
     np.testing.assert_array_equal(combine_lanes(sums, lanes), expected[:, :threads])
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("ldmatrix", ["true", "false"])
 @pytest.mark.parametrize("extents", [(16, 8, 16), (24, 40, 24), (8, 72, 40), (56, 16, 8)])
 @pytest.mark.parametrize("warps", [(1, 1), (2, 2), (4, 1)])

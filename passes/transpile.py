@@ -50,6 +50,7 @@ from mugraph.passes.schedule.share_kernels import ShareKernelsPass
 from mugraph.passes.schedule.spread_blocks import SpreadBlocksPass
 from mugraph.passes.schedule.unroll_products import UnrollProductsPass
 from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
+from mugraph.passes.schedule.wait_apart import WaitApartPass
 from mugraph.passes.sequence import SequencePass
 from mugraph.passes.targets import DEFAULT_TARGET
 
@@ -104,6 +105,7 @@ def transpile_pipeline(
         LowerRingsPass(),
         ProgrammaticLaunchPass(arch),
         PrefetchTablesPass(arch),
+        WaitApartPass(),
         PlanSTensorMemoryPass(arch=arch),
         SetRegisterBudgetsPass(arch),
         UnrollProductsPass(arch),

@@ -69,6 +69,7 @@ PASSES = {
     "ping-pong": "mugraph.passes.schedule.ping_pong:PingPongPass",
     "lower-rings": "mugraph.passes.schedule.lower_rings:LowerRingsPass",
     "prefetch-tables": "mugraph.passes.schedule.prefetch_tables:PrefetchTablesPass",
+    "wait-apart": "mugraph.passes.schedule.wait_apart:WaitApartPass",
     "programmatic-launch": "mugraph.passes.schedule.programmatic_launch:ProgrammaticLaunchPass",
     "explain-partition": "mugraph.passes.program.partition.explain:ExplainPartitionPass",
     "explain-fusion": "mugraph.passes.program.fuse_kernels.explain:ExplainFusionPass",

@@ -22,6 +22,7 @@ from mugraph.build.errors import (
     require_element_type,
     require_integers,
 )
+from mugraph.build.named_numbers import stand_in
 from mugraph.build.tensors import DTensor, Handle, STensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import COMPARISONS, CONDITIONS, FUNCTIONS
@@ -130,7 +131,7 @@ class GraphOperators(ABC, Generic[T]):
         tensors = [x for x in operands if isinstance(x, Handle)]
         if not tensors:
             raise BuildError(f"{function}: {list(operands)} are numbers; one must be a tensor")
-        smallest = sorted(tensors, key=lambda x: int(math.prod(x.shape)))[0]
+        smallest = sorted(tensors, key=lambda x: stand_in(math.prod(x.shape)))[0]
         numbers = [x for at, x in enumerate(operands) if at != CONDITIONS.get(function)]
         whole = [x.dtype for x in numbers if isinstance(x, Handle) and is_integer(x.dtype)]
         constant_type = whole[0] if whole else f32

@@ -22,9 +22,9 @@ class BuildError(UserError, ValueError):
 
 
 def require_integers(what: str, numbers: Sequence[SupportsIndex]) -> tuple[int, ...]:
-    """The numbers as integers; raises :class:`BuildError` where one is none."""
+    """The numbers as integers, or what stands in; raises :class:`BuildError` where one is none."""
     try:
-        return tuple(index(number) for number in numbers)
+        return tuple(index(getattr(number, "stand_in", number)) for number in numbers)
     except TypeError:
         raise BuildError(f"{what}: {numbers!r}; expected integers") from None
 

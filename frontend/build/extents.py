@@ -7,8 +7,8 @@ extent, so that operators see numbers; in the module it is ``?``.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Self, cast
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.func import FuncOp
@@ -96,6 +96,24 @@ class Extent(NamedNumber):
         extent.named = NamedExtent(name, largest, multiple, ends, held=index, most_buckets=most)
         return extent
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same extent; raises where only the call says whether it is a number."""
+        if isinstance(other, NamedNumber):
+            return self.stand_in == other.stand_in
+        if not isinstance(other, int) or other == self.stand_in:
+            return isinstance(other, int)
+        return self.named.fault(other) is None and self.refuse()
+
+    __hash__ = NamedNumber.__hash__
+    __bool__ = NamedNumber.refuse
+
+    def _holds(self, comparison: Callable[[int, int], bool], other: Any) -> bool:
+        """What holds of 0 and of the largest value, and so of all."""
+        if not isinstance(other, int) or isinstance(other, NamedNumber):
+            return super()._holds(comparison, other)
+        least, most = (comparison(value, other) for value in (0, self.named.largest))
+        return least if least == most else self.refuse()
+
     def __repr__(self) -> str:
         return f"Extent({self.named.name!r}, largest={self.named.largest})"
 
@@ -106,7 +124,7 @@ def note_extents(known: dict[str, Extent], dims: Iterable[object]) -> None:
     Raises, too, for what is computed of them.
     """
     for number in (each for each in dims if isinstance(each, NamedNumber)):
-        if int(number) not in STAND_INS:
+        if number.stand_in not in STAND_INS:
             raise BuildError(
                 f"new_input: an extent would be '{number.text}', which is computed of what only a "
                 "call says: not yet; give it a mi.Extent of its own"
@@ -149,18 +167,18 @@ def require_parallel_extents(
 ) -> None:
     """Raises :class:`BuildError` where operators do not take dimensions for which primes stand."""
     try:
-        require_parallel(function, {name: int(extent) for name, extent in known.items()}, rows)
+        require_parallel(function, {name: extent.stand_in for name, extent in known.items()}, rows)
     except NamedExtentError as error:
         raise BuildError(str(error)) from None
 
 
 def _names(type_: Attribute, known: Mapping[str, Extent]) -> Names:
-    primes = {int(extent): name for name, extent in known.items()}
+    primes = {extent.stand_in: name for name, extent in known.items()}
     return tuple(primes.get(extent, "") for extent in extents_in(type_))
 
 
 def _require_alone(extent: int, value: SSAValue, known: Mapping[str, Extent]) -> None:
-    for name, prime in ((name, int(each)) for name, each in known.items()):
+    for name, prime in ((name, each.stand_in) for name, each in known.items()):
         if extent % prime == 0 and extent != prime:
             raise BuildError(
                 f"a dimension of {value_label(value)} would be '{name}' times "
@@ -174,11 +192,12 @@ def _require_not_computed(extent: int, value: SSAValue, known: Mapping[str, Exte
     of_operands: set[int] = set()
     if isinstance(value.owner, Operation):
         of_operands.update(*(extents_in(operand.type) for operand in value.owner.operands))
-    primes = {name: int(prime) for name, prime in known.items() if int(prime) in of_operands}
+    primes = {name: each.stand_in for name, each in known.items() if each.stand_in in of_operands}
     written = math.prod(of_operands - {*primes.values()})
     for name, prime in primes.items():
         is_merged = not written % extent
-        is_known = extent in of_operands or any(extent % int(each) == 0 for each in known.values())
+        named = any(extent % each.stand_in == 0 for each in known.values())
+        is_known = extent in of_operands or named
         if not is_known and not is_merged and extent * COMPUTED > prime:
             raise BuildError(
                 f"a dimension of {value_label(value)} would have a number of elements that is "

@@ -23,6 +23,7 @@ from mugraph.build.extents import (
     open_extents,
     require_parallel_extents,
 )
+from mugraph.build.named_numbers import NamedNumber, stand_in
 from mugraph.build.tensors import DTensor
 from mugraph.build.threadblock_graph import ThreadblockGraph, add_function
 from mugraph.dialects import kn
@@ -134,6 +135,10 @@ class KernelGraph(CollectiveOperators):
                 "strides; call it for each result"
             )
         if strides is not None:
+            if any(isinstance(extent, NamedNumber) for extent in tensor.shape):
+                raise BuildError(
+                    "mark_output: a result with a named extent is row-major; leave out strides"
+                )
             with build_errors():
                 layout = _layout("mark_output", tensor.shape, strides)
                 verify_distinct_addresses("mark_output", layout)
@@ -204,7 +209,7 @@ class KernelGraph(CollectiveOperators):
         return str(self.module()) if self._outputs else "\n".join(map(str, self._block.ops))
 
     def _type_of(self, shape: Sequence[int], dtype: Attribute) -> Attribute:
-        return TensorType(dtype, [int(extent) for extent in shape])
+        return TensorType(dtype, [stand_in(extent) for extent in shape])
 
     def _handle(self, value: SSAValue) -> DTensor:
         return DTensor(value, self)

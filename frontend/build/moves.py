@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import TensorType
 
 from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
+from mugraph.build.named_numbers import stand_in
 from mugraph.build.tensors import DTensor
 from mugraph.dialects import kn
 from mugraph.dialects.tensor_types import shape_of
@@ -134,5 +135,5 @@ class MovingOperators(GraphOperators[DTensor]):
         if dims is None:
             dims = [*range(rank - 2), rank - 1, rank - 2] if rank > 1 else [0]
         order = [self.dim("transpose", x, dim) for dim in require_integers("transpose", dims)]
-        type_ = TensorType(x.dtype, [int(x.shape[dim]) for dim in order])
+        type_ = TensorType(x.dtype, [stand_in(x.shape[dim]) for dim in order])
         return self._add(kn.TransposeOp(value, order, type_), name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from mugraph.build.errors import BuildError
@@ -33,11 +34,6 @@ class NamedNumber(_Integer):
     def __repr__(self) -> str:
         return self.text
 
-    def __index__(self) -> int:
-        return self.stand_in
-
-    __int__ = __index__
-
     def __hash__(self) -> int:
         return hash(self.stand_in)
 
@@ -45,16 +41,16 @@ class NamedNumber(_Integer):
         return self.stand_in == other
 
     def __lt__(self, other: Any) -> bool:
-        return self.stand_in < self._compared(other)
+        return self._holds(operator.lt, other)
 
     def __le__(self, other: Any) -> bool:
-        return self.stand_in <= self._compared(other)
+        return self._holds(operator.le, other)
 
     def __gt__(self, other: Any) -> bool:
-        return self.stand_in > self._compared(other)
+        return self._holds(operator.gt, other)
 
     def __ge__(self, other: Any) -> bool:
-        return self.stand_in >= self._compared(other)
+        return self._holds(operator.ge, other)
 
     def __add__(self, other: Any) -> Any:
         return _made(self, "+", other)
@@ -79,21 +75,23 @@ class NamedNumber(_Integer):
 
     def __floordiv__(self, other: Any) -> Any:
         """Defined by 1, and by a factor that is named, too: what is left does not depend on it."""
-        if other == 1:
-            return self
-        if not isinstance(other, NamedNumber) or self.stand_in % other.stand_in:
+        if not isinstance(other, NamedNumber):
+            return self if other == 1 else self.refuse()
+        if self.stand_in % other.stand_in:
             return self.refuse()
         quotient = self.stand_in // other.stand_in
         return NamedNumber(quotient, STAND_INS[quotient]) if quotient in STAND_INS else quotient
 
     def __mod__(self, other: Any) -> Any:
-        if other == 1:
-            return 0
         return self - (self // other) * other
 
-    def _compared(self, other: Any) -> int:
-        """A number that may stand beside it: 1 or less, as there is no value of no elements."""
-        return int(other) if other <= 1 or isinstance(other, NamedNumber) else self.refuse()
+    def _holds(self, comparison: Callable[[int, int], bool], other: Any) -> bool:
+        """What holds of every value; as an extent of a shape it is neither 0 nor 1."""
+        if isinstance(other, NamedNumber) and self.stand_in == other.stand_in:
+            return comparison(0, 0)
+        if isinstance(other, int) and other <= 1:
+            return comparison(self.stand_in, other)
+        return self.refuse()
 
     def refuse(self, *_: Any) -> NoReturn:
         """What would depend on the number that stands in."""
@@ -104,7 +102,22 @@ class NamedNumber(_Integer):
         )
 
     __truediv__ = __rtruediv__ = __rfloordiv__ = __rmod__ = refuse
-    __divmod__ = __rdivmod__ = __pow__ = __rpow__ = __float__ = refuse
+    __divmod__ = __rdivmod__ = __pow__ = __rpow__ = __float__ = __int__ = __index__ = refuse
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = refuse
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = refuse
+    __abs__ = __round__ = __trunc__ = __floor__ = __ceil__ = refuse
+    bit_length = bit_count = refuse
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __format__(self, spec: str) -> str:
+        return format(self.text, spec)
+
+
+def stand_in(number: int) -> int:
+    """A number, or what stands in for it while a graph is built."""
+    return number.stand_in if isinstance(number, NamedNumber) else int(number)
 
 
 _SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -115,10 +128,10 @@ def _made(left: Any, sign: str, right: Any) -> Any:
     for number in (left, right):
         if not isinstance(number, int | NamedNumber):
             (right if number is left else left).refuse()
-    value: int = _SIGNS[sign](int(left), int(right))
+    value: int = _SIGNS[sign](stand_in(left), stand_in(right))
     if value == 0 and sign != "+":
         return 0  # whatever the numbers are
-    same = next((each for each in (left, right) if value == each), None)
+    same = next((each for each in (left, right) if value == stand_in(each)), None)
     return (
         NamedNumber(value, f"{_text(left, sign)} {sign} {_text(right, sign)}")
         if same is None

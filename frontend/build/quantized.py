@@ -18,7 +18,7 @@ from xdsl.ir import Attribute
 from mugraph.build.elementwise import abs as magnitude
 from mugraph.build.elementwise import bits, cast, clamp, fp4, max, nf4, round
 from mugraph.build.errors import BuildError
-from mugraph.build.named_numbers import NamedNumber
+from mugraph.build.named_numbers import NamedNumber, stand_in
 from mugraph.build.programs import concat, reduction_max, reshape, transpose
 from mugraph.build.tensors import DTensor
 
@@ -279,7 +279,7 @@ def _counts_of_groups(shape: Sequence[int], groups: object) -> tuple[int, ...]:
         for size in given
         if isinstance(size, SupportsIndex)
     ]
-    if not len(sizes) == len(given) == len(shape) or any(size < 1 for size in sizes):
+    if not len(sizes) == len(given) == len(shape) or any(stand_in(size) < 1 for size in sizes):
         raise BuildError(
             f"quantize: groups {groups!r}; expected {len(shape)} whole numbers, one for each "
             f"dimension of {list(shape)}, each at least 1"

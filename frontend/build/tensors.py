@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from mugraph.build.errors import BuildError, in_names
-from mugraph.build.named_numbers import NamedNumber
+from mugraph.build.named_numbers import NamedNumber, stand_in
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.tensor_types import (
     STAND_INS,
@@ -177,7 +177,7 @@ class DTensor(Handle):
     def __getitem__(self, parts: slice | tuple[slice, ...]) -> DTensor:
         """A part, by a slice of neighbouring elements for each of the first dimensions."""
         given = parts if isinstance(parts, tuple) else (parts,)
-        shape = self.shape
+        shape = [*map(stand_in, self.shape)]
         if len(given) > len(shape) or any(
             not isinstance(part, slice)  # pyright: ignore[reportUnnecessaryIsInstance]
             or part.step not in (None, 1)
@@ -187,9 +187,14 @@ class DTensor(Handle):
                 f"{self!r}[...]: expected slices without steps, such as x[2:5], for up to "
                 f"{len(shape)} dimensions; of one place write x[2:3], and drop it by reshape"
             )
-        for dim, (part, extent) in enumerate(zip(given, shape, strict=False)):
+        for dim, (part, extent) in enumerate(zip(given, self.shape, strict=False)):
             _require_known(self, dim, part, extent)
-        ends = [part.indices(extent)[:2] for part, extent in zip(given, shape, strict=False)]
+        ends = [
+            slice(part.start, None if isinstance(part.stop, NamedNumber) else part.stop).indices(
+                extent
+            )[:2]
+            for part, extent in zip(given, shape, strict=False)
+        ]
         ends += [(0, extent) for extent in shape[len(ends) :]]
         extents = [stop - start for start, stop in ends]
         if any(extent < 1 for extent in extents):
@@ -201,17 +206,23 @@ class DTensor(Handle):
         return self.graph.slice(self, [start for start, _ in ends], extents)
 
 
+def _is(end: int | None, number: int) -> bool:
+    """Whether an end of a slice is a number, at each call."""
+    return isinstance(end, NamedNumber) == isinstance(number, NamedNumber) and end == number
+
+
 def _require_known(x: DTensor, dim: int, part: slice, extent: int) -> None:
     """Raises :class:`BuildError` for a part that begins or ends where only a call says."""
-    if (part.start, part.stop) in ((None, None), (None, extent), (0, None), (0, extent)):
+    start = None if _is(part.start, 0) else part.start
+    stop = None if _is(part.stop, extent) else part.stop
+    if start is None and stop is None:
         return
-    for number in (part.start, part.stop, extent):
+    for number in (start, stop, extent):
         if isinstance(number, NamedNumber):
             raise BuildError(
                 f"{in_names(repr(x))}[...]: the slice of dimension {dim} depends on "
-                f"'{number.text}', "
-                "which is known only at a call; take all of the dimension, and mask what shall not "
-                "count"
+                f"'{number.text}', which is known only at a call; take all of the dimension, and "
+                "mask what shall not count"
             )
 
 

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import ParseError
 from mugraph.build.append import append_operation
 from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
+from mugraph.build.named_numbers import NamedNumber
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn, tb, te
 from mugraph.dialects.indirect import gathered_shape
@@ -156,6 +157,13 @@ class ThreadblockGraph(GraphOperators[STensor]):
             raise BuildError(f"new_input: expected a DTensor, got {type(dtensor).__name__}")
         grid, loop = self._around.grid_dim, self._around.forloop_range
         shape = dtensor.shape
+        named = next((each for each in shape if isinstance(each, NamedNumber)), None)
+        if named is not None:
+            raise BuildError(
+                f"new_input: dimension {shape.index(named)} of the tensor is '{named.text}', which "
+                "only a call says, and a block's tile has a number of elements; compute it by "
+                "operators on whole tensors, such as x @ w, of which the compiler makes kernels"
+            )
         if through is not None:
             if not isinstance(through, DTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise BuildError(

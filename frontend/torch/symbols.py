@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.build import Extent
+from mugraph.build.named_numbers import NamedNumber
 from mugraph.dialects.named_extents import named_extents, set_named_extents
 from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.errors import UserError
@@ -31,6 +32,17 @@ BUCKETS = (16, 64, 256, 512, 1024)
 
 class LateError(UserError):
     """An extent that follows from others, and is no dimension of a tensor of a call."""
+
+
+class Symbol(Extent):
+    """The extent of a symbol: torch has told 0 and 1 apart, so that it is neither."""
+
+    __eq__ = NamedNumber.__eq__
+    __hash__ = NamedNumber.__hash__
+    _holds = NamedNumber._holds
+
+    def __bool__(self) -> bool:
+        return True
 
 
 def is_symbol(value: Any) -> bool:
@@ -60,17 +72,17 @@ def factors_of(value: Any) -> list[Any]:
     return factors if is_product and all(each.is_Symbol for each in factors) else []
 
 
-def _named(expression: Any, environment: Any) -> Extent:
+def _named(expression: Any, environment: Any) -> Symbol:
     """The extent of an expression, up to its bound, or large enough for the call it is seen in."""
     name = "_".join(sorted(map(str, expression.free_symbols)))
     bound = environment.bound_sympy(expression).upper
     if bound <= MOST:
-        return Extent(name, largest=int(bound))
+        return Symbol(name, largest=int(bound))
     if hasattr(environment, "optimization_hint"):
         seen = environment.optimization_hint(expression, fallback=1)
     else:  # before torch 2.12
         seen = environment.size_hint(expression, allow_none=True) or 1
-    return Extent(name, largest=max(LARGEST, 2 ** math.ceil(math.log2(seen))))
+    return Symbol(name, largest=max(LARGEST, 2 ** math.ceil(math.log2(seen))))
 
 
 def stride_of(value: Any) -> int:
@@ -78,7 +90,7 @@ def stride_of(value: Any) -> int:
     if not is_symbol(value):
         return int(value)
     expression = value.node.expr
-    known = {each: int(_named(each, value.node.shape_env)) for each in expression.free_symbols}
+    known = {each: _named(each, value.node.shape_env).stand_in for each in expression.free_symbols}
     return int(expression.subs(known))
 
 

@@ -28,8 +28,8 @@ from mugraph.dialects.kn.compute import (
     ElementwiseOp,
     MatmulOp,
 )
+from mugraph.dialects.kn.constants import Constants, constants_behind, may_be_empty
 from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
-from mugraph.dialects.kn.empty_rows import may_be_empty
 from mugraph.dialects.kn.extent import ExtentOp
 from mugraph.dialects.kn.gather import GatherOp, count_of_rows
 from mugraph.dialects.kn.groups import GroupTilesOp, SortGroupsOp
@@ -148,6 +148,7 @@ __all__ = [
     "Computation",
     "ComputationAttr",
     "ConcatOp",
+    "Constants",
     "CopyOp",
     "CustomizedOp",
     "Distribution",
@@ -192,6 +193,7 @@ __all__ = [
     "WindowsOp",
     "accumulates",
     "bytes_sent",
+    "constants_behind",
     "count_of_rows",
     "have_same_places",
     "lay_out",

@@ -24,9 +24,6 @@ from mugraph.dialects.named_extents import NamedExtent, Names
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import shape_of
 
-Constants = Mapping[int, float]
-"""What a tensor has behind the end along each dimension, where that is known."""
-
 
 @singledispatch
 def identity_of(op: Operation) -> float | None:
@@ -61,48 +58,6 @@ def combined_dims(op: Operation, operand: int) -> Sequence[int]:
     return [dim for kind, dim in dims if dim is not None and kind is not IndexKind.PARALLEL]
 
 
-@singledispatch
-def constants_behind(op: Operation, operands: Sequence[Constants]) -> Constants:
-    """What an operator's results have behind the ends, given what its operands have there."""
-    return {}
-
-
-@constants_behind.register
-def _(op: kn.SoftmaxOp, operands: Sequence[Constants]) -> Constants:
-    # Behind another dimension's end all of a row may be minus infinity, which may have no softmax.
-    return {op.reduced_dim: 0.0} if operands[0].get(op.reduced_dim) == -math.inf else {}
-
-
-@constants_behind.register
-def _(op: kn.ElementwiseOp, operands: Sequence[Constants]) -> Constants:
-    if len(operands) != 1:
-        # Minus infinity less a maximum, of which a softmax takes the exponential.  What has
-        # elements behind the end itself may be anything there.
-        first: Constants = operands[0] if op.function.name == "sub" else {}
-        other = shape_of(op.operands[-1].type)
-        return {dim: c for dim, c in first.items() if c == -math.inf and other[dim] == 1}
-    results = {dim: op.function.at([constant]) for dim, constant in operands[0].items()}
-    return {dim: constant for dim, constant in results.items() if constant is not None}
-
-
-@constants_behind.register
-def _(op: kn.CopyOp, operands: Sequence[Constants]) -> Constants:
-    return operands[0]
-
-
-@constants_behind.register
-def _(op: kn.TransposeOp, operands: Sequence[Constants]) -> Constants:
-    return {dim: operands[0][own] for dim, own in enumerate(op.order) if own in operands[0]}
-
-
-@constants_behind.register
-def _(op: kn.ReshapeOp, operands: Sequence[Constants]) -> Constants:
-    own, new = shape_of(op.input.type), shape_of(op.result.type)
-    places = {(math.prod(new[:dim]), extent): dim for dim, extent in enumerate(new) if extent > 1}
-    found = {places.get((math.prod(own[:dim]), own[dim])): c for dim, c in operands[0].items()}
-    return {dim: constant for dim, constant in found.items() if dim is not None}
-
-
 def mask_behind_ends(
     function: FuncOp,
     names: Mapping[SSAValue, Names],
@@ -114,7 +69,7 @@ def mask_behind_ends(
     ``names`` are those of the dimensions of its tensors.  Of the ``extents`` tensors have room for
     the largest value; ``holder_of`` one is a tensor that holds its value.
     """
-    behind: dict[SSAValue, Constants] = {}
+    behind: dict[SSAValue, kn.Constants] = {}
     known: dict[tuple[SSAValue, int, float], SSAValue] = {}
     for op in tuple(function.body.block.ops) if extents else ():
         for operand, value in enumerate(op.operands):
@@ -135,7 +90,7 @@ def mask_behind_ends(
                 op.operands[operand] = known[value, dim, identity]
         if isinstance(op, kn.SoftmaxOp) and kn.may_be_empty(op.input, op.reduced_dim):
             op.or_zero = UnitAttr()
-        constants = constants_behind(op, [behind.get(value, {}) for value in op.operands])
+        constants = kn.constants_behind(op, [behind.get(value, {}) for value in op.operands])
         behind.update(dict.fromkeys(op.results, constants))
 
 

@@ -25,6 +25,7 @@ from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
 from mugraph.build.errors import BuildError
+from mugraph.build.named_numbers import stand_in
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.passes.compile import compile_pipeline
 from mugraph.reading import make_context
@@ -85,7 +86,7 @@ class HeldProgram:
 
     def without_bounds(self, x: mi.DTensor) -> mi.DTensor:
         """Sums along dimensions of which a call says a bound, which no result has."""
-        bounded = [int(extent) for extent in self.held if extent.named.buckets]
+        bounded = [stand_in(extent) for extent in self.held if extent.named.buckets]
         for dim in range(len(x.shape)):
             if x.shape[dim] in bounded:
                 x = mi.reduction(x, dim) * 0.125
@@ -94,7 +95,7 @@ class HeldProgram:
     def named(self, extent: int) -> int:
         """The named extent that stands for a number, or the number."""
         known = (*self.held, *([self.rows] if self.rows is not None else []))
-        return next((each for each in known if int(each) == extent), extent)
+        return next((each for each in known if each.stand_in == stand_in(extent)), extent)
 
 
 def _unary(program: HeldProgram) -> mi.DTensor:
@@ -217,9 +218,9 @@ def call_at(program: HeldProgram, share: float) -> HeldCall:
     lengths = [round(share * extent.named.largest) for extent in program.held]
     if len(lengths) > 1 and share:
         lengths[1] = int(random.integers(1, program.held[1].named.largest + 1))
-    sizes = {int(extent): n for extent, n in zip(program.held, lengths, strict=True)}
+    sizes = {stand_in(extent): n for extent, n in zip(program.held, lengths, strict=True)}
     rooms = {
-        int(extent): int(program.bounds.integers(size, extent.named.largest + 1))
+        stand_in(extent): int(program.bounds.integers(size, extent.named.largest + 1))
         if extent.named.buckets
         else extent.named.largest
         for extent, size in zip(program.held, lengths, strict=True)
@@ -234,10 +235,11 @@ def call_at(program: HeldProgram, share: float) -> HeldCall:
             inputs.append(random.integers(0, TABLE_ROWS, shape).astype(np.int32))
             continue
         whole = [
-            rows if extent is program.rows else rooms.get(int(extent), extent) for extent in shape
+            rows if extent is program.rows else rooms.get(stand_in(extent), extent)
+            for extent in shape
         ]
         values = np.full(whole, np.nan, np.float16)
-        counts = tuple(slice(sizes.get(int(extent))) for extent in shape)
+        counts = tuple(slice(sizes.get(stand_in(extent))) for extent in shape)
         values[counts] = random.standard_normal(values[counts].shape) / 2
         inputs.append(values)
     return HeldCall(inputs, tuple(lengths))

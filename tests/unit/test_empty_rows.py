@@ -48,6 +48,46 @@ def test_where_lengths_may_leave_nothing(condition: Condition, *, may_be_empty: 
         assert (softmax_of(condition, bias=bias).or_zero is not None) == may_be_empty
 
 
+View = Callable[[mi.KernelGraph, mi.DTensor], tuple[mi.DTensor, int]]
+"""Of a graph and masked scores (2, 4, 16): what a softmax gets, and its dimension."""
+
+VIEWS: list[View] = [
+    lambda g, x: (g.reshape(x, (8, 16)), 1),
+    lambda g, x: (g.transpose(x, [2, 0, 1]), 0),
+    lambda g, x: (g.broadcast_to(g.reshape(x, (2, 1, 4, 16)), (2, 3, 4, 16)), 3),
+    lambda _, x: (x[:, 1:3, :], 2),
+    lambda g, x: (g.concat(x, x, dim=1) * 0.5, 2),
+]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("kept", [0, 1])
+def test_views_may_stand_between_a_mask_and_its_softmax(view: View, kept: int) -> None:
+    graph = mi.new_kernel_graph("f")
+    x = graph.new_input((2, 4, 16), name="x")
+    length = graph.new_input((1,), dtype=mi.int32, name="n")
+
+    def condition(b: Form, i: Form, j: Form, n: Form) -> Form:
+        return n - 1 + kept - j
+
+    seen = graph.mask(x, condition, lengths=[(length, 16)])
+    graph.mark_output(graph.softmax(*view(graph, seen)))
+    assert ("or_zero" in str(graph)) == (kept == 0)
+    if not kept:
+        numbers = np.random.default_rng(0).standard_normal((2, 4, 16)).astype(np.float16)
+        (found,) = run_function(graph.module(), None, [numbers, np.zeros(1, np.int32)])
+        np.testing.assert_array_equal(found, 0.0)
+
+
+def test_elements_that_a_view_joins_are_no_row_of_a_mask() -> None:
+    graph = mi.new_kernel_graph("f")
+    x = graph.new_input((4, 16), name="x")
+    length = graph.new_input((1,), dtype=mi.int32, name="n")
+    seen = graph.mask(x, CONDITIONS[0][0], lengths=[(length, 16)])
+    graph.mark_output(graph.softmax(graph.reshape(seen, (64,)), 0))
+    assert "or_zero" not in str(graph)
+
+
 def test_what_a_call_says_is_at_least_one() -> None:
     graph = mi.new_kernel_graph("f")
     q, k = (

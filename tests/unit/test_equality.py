@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
 from xdsl.parser import Parser
 
 import mugraph
+from mugraph.build.extents import Extent
 from mugraph.build.named_numbers import NamedNumber
 from mugraph.build.tensors import Handle
 from mugraph.cute.indices import Index, Part
@@ -23,6 +24,7 @@ from mugraph.dialects.cute.f2 import LinearMap
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence.indices import Variable, affine
 from mugraph.runtime.equivalence.terms import Element, NormalForm, Term
+from mugraph.torch.symbols import Symbol
 
 NO_VALUES = (Handle, Index, Number)
 """``x == y`` of tensors is a tensor, and of indices and numbers of a kernel a condition."""
@@ -144,6 +146,8 @@ DIFFERENT: dict[type, tuple[Any, ...]] = {
         ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (1, 8))),
     ),
     NamedNumber: (NamedNumber(5, "m"), NamedNumber(7, "n")),
+    Extent: (Extent("m", largest=8), Extent("n", largest=8)),
+    Symbol: (Symbol("m", largest=8), Symbol("n", largest=8)),
     Part: (
         Part(Index(0, ()), 4, True),
         Part(Index(1, ()), 4, True),

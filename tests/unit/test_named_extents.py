@@ -572,6 +572,17 @@ def longer(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     return graph.concat(graph.new_input((m, 16)), graph.new_input((3, 16)), 0, name="y")
 
 
+def customized(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    block = mi.ThreadblockGraph((4, 1, 1), (128, 1, 1), 1, 64)
+    return block.new_input(graph.new_input((m, 16)), (0, -1, -1), -1)  # pyright: ignore
+
+
+def with_strides(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    x = graph.new_input((m, 16)) * 2.0
+    graph.mark_output(x, strides=(32, 1))
+    return x
+
+
 def grouped(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     ends = graph.new_input((4,), dtype=mi.int32)
     return mi.grouped_matmul(graph.new_input((m, 64)), graph.new_input((4, 64, 32)), ends)
@@ -620,6 +631,13 @@ STAND_INS: list[Callable[[mi.DTensor, mi.Extent], object]] = [
     lambda x, m: x[:, : m % 7],
     lambda x, m: x[:, : m // 2],
     lambda x, m: x if m > 5 else x + 1.0,
+    lambda x, m: x if m > 1 else x + 1.0,
+    lambda x, m: x if m == 5 else x + 1.0,
+    lambda x, m: x if m else x + 1.0,
+    lambda x, m: x * int(m),
+    lambda x, m: [x for _ in range(m)],
+    lambda x, m: [x] * (m & 7),
+    lambda x, m: x * round(m),
     lambda x, m: mi.mask(x, below(m)),
 ]
 
@@ -632,6 +650,20 @@ def test_nothing_depends_on_what_stands_in_for_an_extent(
     x = graph.new_input((m, 16), name="x")
     with pytest.raises(mi.BuildError, match=r"'m.*' is known only at a call: while a graph is"):
         compute(x, m)
+
+
+def test_comparisons_answer_what_holds_of_every_value() -> None:
+    m, other = mi.Extent("m", largest=64, multiple=8), mi.Extent("other", largest=64)
+    assert m <= 64
+    assert not m > 64
+    assert m >= 0
+    assert not m < 0
+    assert m != 65
+    assert m != 12  # no multiple of 8
+    assert m == m
+    assert m <= m
+    assert m != other
+    assert f"{m:>4}" == "   m"
 
 
 PARTS: list[tuple[Callable[[mi.Extent], slice], str]] = [
@@ -664,6 +696,8 @@ def test_a_slice_says_what_it_depends_on(part: Callable[[mi.Extent], slice], tex
         (sliced_rows, "DTensor(mx16xf16)[...]: the slice of dimension 0 depends on 'm', which is"),
         (sliced_columns, "the slice of dimension 1 depends on 'm', which is known only at a call"),
         (longer, "%y would have a number of elements that is computed from 'm'"),
+        (customized, "dimension 0 of the tensor is 'm', which only a call says"),
+        (with_strides, "mark_output: a result with a named extent is row-major; leave out strides"),
         (grouped, "grouped_matmul: there are 'm' rows, known only at a call"),
     ],
 )

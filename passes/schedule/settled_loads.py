@@ -1,0 +1,91 @@
+"""``--settled-loads``: kernels load what the one in front of them cannot write before they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import sched
+from mugraph.dialects.launch_extents import integer_array
+from mugraph.dialects.sched.programs import is_task
+from mugraph.passes.schedule.programmatic_launch import loads_to_hoist, must_wait, producers
+from mugraph.passes.targets import DEFAULT_TARGET, target_named
+
+
+def settled_inputs(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> set[int]:
+    """Analysis: the inputs that are complete before any block starts, in all launches."""
+    return {
+        index
+        for index in range(kernel.input_count)
+        if launches
+        and not kernel.is_number(index)
+        and all(each.starts_behind_writes_of(each.arguments[index]) for each in launches)
+    }
+
+
+@dataclass(frozen=True)
+class Early:
+    """Copies of a producer that need not stand behind its wait."""
+
+    wait: sched.GridWaitOp
+    copies: Sequence[Operation]
+
+
+def early_copies(kernel: sched.KernelOp, settled: set[int]) -> list[Early]:
+    """Choice: the first bulk copies of producers, of inputs that are settled, behind a wait."""
+    constant, found = [*kernel.constant_inputs, *settled], list[Early]()
+    for role in producers(kernel):
+        for wait in [op for op in role.walk() if isinstance(op, sched.GridWaitOp)]:
+            assert wait.parent is not None
+            behind = [op for op in wait.parent.ops if wait.is_before_in_block(op)]
+            if any(must_wait(op, constant) for op in behind):
+                found.append(Early(wait, loads_to_hoist(behind, constant)))
+    return [each for each in found if each.copies]
+
+
+def load_before_wait(kernel: sched.KernelOp, early: Sequence[Early], settled: set[int]) -> None:
+    """Rewrite: puts copies in front of waits, and says that nothing writes to what they read."""
+    for each in early:
+        block = each.wait.parent
+        assert block is not None
+        for copy in each.copies:
+            copy.detach()
+            block.insert_op_before(copy, each.wait)
+    kernel.constant = integer_array(sorted(kernel.constant_inputs | settled))
+
+
+@dataclass(frozen=True)
+class SettledLoadsPass(ModulePass):
+    """Lets kernels load arguments of the function before they wait for the kernel in front of them.
+
+    If that kernel waits for those before it, and only then lets this one start, all of them are
+    complete when this one starts, and an argument that it does not write is too: a weight is on its
+    way while the norm of the rows that it multiplies is computed, as one that is marked constant
+    would be (``--programmatic-launch``).  Only bulk copies of a producer, in front of its loop.
+    Kernels that may have no blocks, launches that are shared, and tasks of persistent kernels stay
+    as they are; so do all of targets without programmatic launches.
+    Pre-condition: ``--programmatic-launch``; runs behind passes that join launches, and before
+    ``--spread-blocks``.
+
+    Before: ``sched.grid_wait``, ``sched.bulk_copy`` of rows, ``sched.bulk_copy`` of weights
+
+    After: ``sched.bulk_copy`` of weights, ``sched.grid_wait``, ``sched.bulk_copy`` of rows
+    """
+
+    name = "settled-loads"
+
+    arch: str = DEFAULT_TARGET
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites the kernels of the module."""
+        if not target_named(self.arch).has_programmatic_launch or any(map(is_task, op.walk())):
+            return
+        for kernel, launches in sched.launches_by_kernel(op).items():
+            settled = settled_inputs(kernel, launches) - kernel.constant_inputs
+            if settled and (early := early_copies(kernel, settled)):
+                load_before_wait(kernel, early, settled)

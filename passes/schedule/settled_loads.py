@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.sched.programs import is_task
-from mugraph.passes.schedule.programmatic_launch import loads_to_hoist, must_wait, producers
+from mugraph.passes.schedule.programmatic_launch import loads_to_hoist, must_wait
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
@@ -30,22 +30,27 @@ def settled_inputs(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -
 
 @dataclass(frozen=True)
 class Early:
-    """Copies of a producer that need not stand behind its wait."""
+    """Copies that need not stand behind a wait."""
 
     wait: sched.GridWaitOp
     copies: Sequence[Operation]
 
 
 def early_copies(kernel: sched.KernelOp, settled: set[int]) -> list[Early]:
-    """Choice: the first bulk copies of producers, of inputs that are settled, behind a wait."""
+    """Choice: the asynchronous copies of settled inputs that are the first behind a wait."""
     constant, found = [*kernel.constant_inputs, *settled], list[Early]()
-    for role in producers(kernel):
-        for wait in [op for op in role.walk() if isinstance(op, sched.GridWaitOp)]:
-            assert wait.parent is not None
-            behind = [op for op in wait.parent.ops if wait.is_before_in_block(op)]
-            if any(must_wait(op, constant) for op in behind):
-                found.append(Early(wait, loads_to_hoist(behind, constant)))
+    for wait in [op for op in kernel.body.walk() if isinstance(op, sched.GridWaitOp)]:
+        assert wait.parent is not None
+        behind = [op for op in wait.parent.ops if wait.is_before_in_block(op)]
+        if any(must_wait(op, constant) for op in behind):
+            loads = loads_to_hoist(behind, constant)
+            found.append(Early(wait, [op for op in loads if is_asynchronous(op)]))
     return [each for each in found if each.copies]
+
+
+def is_asynchronous(op: Operation) -> bool:
+    """Analysis: whether threads go on while a load is on its way."""
+    return isinstance(op, sched.BulkCopyOp) or (isinstance(op, sched.CopyOp) and op.is_async)
 
 
 def load_before_wait(kernel: sched.KernelOp, early: Sequence[Early], settled: set[int]) -> None:
@@ -66,7 +71,7 @@ class SettledLoadsPass(ModulePass):
     If that kernel waits for those before it, and only then lets this one start, all of them are
     complete when this one starts, and an argument that it does not write is too: a weight is on its
     way while the norm of the rows that it multiplies is computed, as one that is marked constant
-    would be (``--programmatic-launch``).  Only bulk copies of a producer, in front of its loop.
+    would be (``--programmatic-launch``).  Only asynchronous copies in front of the loop.
     Kernels that may have no blocks, launches that are shared, and tasks of persistent kernels stay
     as they are; so do all of targets without programmatic launches.
     Pre-condition: ``--programmatic-launch``; runs behind passes that join launches, and before

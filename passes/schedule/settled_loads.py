@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -15,6 +15,9 @@ from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.sched.programs import is_task
 from mugraph.passes.schedule.programmatic_launch import loads_to_hoist, must_wait
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
+
+FIRST_ITERATIONS = 2
+"""Of whose tiles copies stand before a wait."""
 
 
 def settled_inputs(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> set[int]:
@@ -44,13 +47,41 @@ def early_copies(kernel: sched.KernelOp, settled: set[int]) -> list[Early]:
         behind = [op for op in wait.parent.ops if wait.is_before_in_block(op)]
         if any(must_wait(op, constant) for op in behind):
             loads = loads_to_hoist(behind, constant)
-            found.append(Early(wait, [op for op in loads if is_asynchronous(op)]))
+            found.append(Early(wait, [op for op in loads if is_early(op)]))
     return [each for each in found if each.copies]
 
 
-def is_asynchronous(op: Operation) -> bool:
-    """Analysis: whether threads go on while a load is on its way."""
-    return isinstance(op, sched.BulkCopyOp) or (isinstance(op, sched.CopyOp) and op.is_async)
+def is_early(op: Operation) -> bool:
+    """Choice: whether a load is one of the first, and threads go on while it is on its way."""
+    if isinstance(op, sched.BulkCopyOp) or (isinstance(op, sched.CopyOp) and op.is_async):
+        return (op.fixed_iteration or 0) < FIRST_ITERATIONS
+    return False
+
+
+def sooner_launches(
+    launches: Sequence[sched.LaunchOp], fronts: Mapping[sched.KernelOp, Sequence[sched.LaunchOp]]
+) -> Iterator[sched.GridLaunchOp]:
+    """Choice: where kernels in front of some launches, and of no others, start them too late.
+
+    Behind a loop that loads nothing: all their loads are on their way in front of it.
+    """
+    before = [each.launch_in_front() for each in launches]
+    for kernel in dict.fromkeys(each.resolve() for each in before if each is not None):
+        phases = [op for op in kernel.body.block.ops if not isinstance(op, sched.RoleOp)]
+        loops = [op for op in phases if isinstance(op, sched.ForloopOp)]
+        alone = all(each in before for each in fronts[kernel])
+        if alone and len(loops) == 1 and kernel.is_plain() and kernel.forloop_range == 1:
+            yield from (op for op in phases if isinstance(op, sched.GridLaunchOp))
+
+
+def launch_behind_loads(launch: sched.GridLaunchOp) -> None:
+    """Rewrite: lets the next kernel start in front of a kernel's loop."""
+    block = launch.parent
+    assert block is not None
+    loop = next(op for op in block.ops if isinstance(op, sched.ForloopOp))
+    if loop.is_before_in_block(launch):
+        launch.detach()
+        block.insert_op_before(launch, loop)
 
 
 def load_before_wait(kernel: sched.KernelOp, early: Sequence[Early], settled: set[int]) -> None:
@@ -90,7 +121,10 @@ class SettledLoadsPass(ModulePass):
         """Rewrites the kernels of the module."""
         if not target_named(self.arch).has_programmatic_launch or any(map(is_task, op.walk())):
             return
-        for kernel, launches in sched.launches_by_kernel(op).items():
+        found = sched.launches_by_kernel(op)
+        for kernel, launches in found.items():
             settled = settled_inputs(kernel, launches) - kernel.constant_inputs
             if settled and (early := early_copies(kernel, settled)):
                 load_before_wait(kernel, early, settled)
+                for launch in list(sooner_launches(launches, found)):
+                    launch_behind_loads(launch)

@@ -102,7 +102,9 @@ class SettledLoadsPass(ModulePass):
     If that kernel waits for those before it, and only then lets this one start, all of them are
     complete when this one starts, and an argument that it does not write is too: a weight is on its
     way while the norm of the rows that it multiplies is computed, as one that is marked constant
-    would be (``--programmatic-launch``).  Only asynchronous copies in front of the loop.
+    would be (``--programmatic-launch``).  Only asynchronous copies of first iterations: those of
+    what the kernel in front computes stand behind them.  A kernel in front whose loop loads nothing
+    lets the next one start before the loop, not behind it.
     Kernels that may have no blocks, launches that are shared, and tasks of persistent kernels stay
     as they are; so do all of targets without programmatic launches.
     Pre-condition: ``--programmatic-launch``; runs behind passes that join launches, and before

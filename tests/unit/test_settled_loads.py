@@ -65,6 +65,14 @@ def test_weights_are_loaded_before_the_wait(pdl: str) -> None:
     assert steps == ["sched.bulk_copy", "sched.grid_wait", "sched.bulk_copy"]
 
 
+def test_a_kernel_whose_loop_loads_nothing_starts_the_next_one_before_it() -> None:
+    """All that it loads is on its way by then."""
+    module = scheduled([front("x", "s", "late")], "w")
+    kernel = next(op for op in module.walk() if isinstance(op, sched.KernelOp))
+    launch = next(op for op in kernel.walk() if isinstance(op, sched.GridLaunchOp))
+    assert launch.next_op is not None and launch.next_op.name == "sched.forloop"
+
+
 @pytest.mark.parametrize(
     ("kernels", "weight"),
     [

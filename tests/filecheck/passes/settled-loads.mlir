@@ -1,5 +1,5 @@
-// A producer loads an argument of the function before it waits for the kernel in front, which waits for those before it
-// and then lets this one start; what that kernel computes is loaded behind the wait.
+// A producer loads the first tile of an argument of the function before it waits for the kernel in front, which waits for
+// those before it and then lets this one start; what that kernel computes is loaded behind the wait.
 
 // RUN: mg-opt --settled-loads --check-hazards %s | filecheck %s
 // RUN: mg-opt --settled-loads=arch=sm_80 %s | filecheck %s --check-prefix WITHOUT
@@ -9,11 +9,11 @@
 // CHECK:      sched.role "producer" warps 1 elected {
 // CHECK-NEXT:   sched.prologue {
 // CHECK-NEXT:     sched.bulk_copy %dw_tile to %sw on %ring iteration 0
-// CHECK-NEXT:     sched.bulk_copy %dw_tile to %sw on %ring iteration 1
 // CHECK-NEXT:     sched.grid_wait
 // CHECK-NEXT:     sched.bulk_copy %ds_tile to %ss on %ring iteration 0
 // CHECK-NEXT:     sched.publish %ring iteration 0
 // CHECK-NEXT:     sched.bulk_copy %ds_tile to %ss on %ring iteration 1
+// CHECK-NEXT:     sched.bulk_copy %dw_tile to %sw on %ring iteration 1
 // CHECK-NEXT:     sched.publish %ring iteration 1
 
 // WITHOUT-NOT: constant [1]

@@ -120,7 +120,8 @@ void gemm(cudaStream_t stream, D* c, T const* a, T const* b, int m, int n, int k
   // of their time on an H200 in the geometric mean, 0.82 to 1.12 (benchmarks/results/library_products_h200.md).
   constexpr bool kIsMeasured = Compute == CUBLAS_COMPUTE_32F && sizeof(T) == 2 && sizeof(D) == 2;
   if (kIsMeasured && batch == 1 && m >= kFewestRowsAlone) {
-    check(cublasSetWorkspace(handle, nullptr, 0), "setting the workspace of cuBLAS");
+    // Where that is refused, it keeps its own.
+    static_cast<void>(cublasSetWorkspace(handle, nullptr, 0));
   }
   const cudaDataType_t type = CublasType<T>::value;
   const cudaDataType_t c_type = CublasType<D>::value;

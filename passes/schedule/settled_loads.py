@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -59,18 +59,24 @@ def early_copies(kernel: sched.KernelOp, settled: set[int]) -> list[Early]:
 
 def sooner_launches(
     launches: Sequence[sched.LaunchOp], fronts: Mapping[sched.KernelOp, Sequence[sched.LaunchOp]]
-) -> Iterator[sched.GridLaunchOp]:
+) -> list[sched.GridLaunchOp]:
     """Choice: where kernels in front of some launches, and of no others, start them too late.
 
-    Behind a loop that loads nothing: all their loads are on their way in front of it.
+    Behind a loop that loads nothing: all their loads are on their way in front of it.  None where
+    one of the kernels has no such loop: its next kernel starts too late to gain by early loads.
     """
     before = [each.launch_in_front() for each in launches]
+    found: list[sched.GridLaunchOp] = []
     for kernel in dict.fromkeys(each.resolve() for each in before if each is not None):
         phases = [op for op in kernel.body.block.ops if not isinstance(op, sched.RoleOp)]
         loops = [op for op in phases if isinstance(op, sched.ForloopOp)]
         alone = all(each in before for each in fronts[kernel])
-        if alone and len(loops) == 1 and kernel.is_plain() and kernel.forloop_range == 1:
-            yield from (op for op in phases if isinstance(op, sched.GridLaunchOp))
+        own = [op for op in phases if isinstance(op, sched.GridLaunchOp)]
+        short = len(loops) == 1 and kernel.is_plain() and kernel.forloop_range == 1
+        if not (alone and short and len(own) == 1):
+            return []
+        found += own
+    return found
 
 
 def launch_behind_loads(launch: sched.GridLaunchOp) -> None:
@@ -102,8 +108,8 @@ class SettledLoadsPass(ModulePass):
     complete when this one starts, and an argument that it does not write is too: a weight is on its
     way while the norm of the rows that it multiplies is computed, as one that is marked constant
     would be (``--programmatic-launch``).  Only bulk copies of the first iteration: those of
-    what the kernel in front computes stand behind them.  A kernel in front whose loop loads nothing
-    lets the next one start before the loop, not behind it.
+    what the kernel in front computes stand behind them.  The kernel in front then lets the next one
+    start before its loop, not behind it; its loop must load nothing.
     Kernels that may have no blocks, launches that are shared, and tasks of persistent kernels stay
     as they are; so do all of targets without programmatic launches.
     Pre-condition: ``--programmatic-launch``; runs behind passes that join launches, and before
@@ -125,7 +131,8 @@ class SettledLoadsPass(ModulePass):
         found = sched.launches_by_kernel(op)
         for kernel, launches in found.items():
             settled = settled_inputs(kernel, launches) - kernel.constant_inputs
-            if settled and (early := early_copies(kernel, settled)):
+            early = early_copies(kernel, settled) if settled else []
+            if early and (sooner := sooner_launches(launches, found)):
                 load_before_wait(kernel, early, settled)
-                for launch in list(sooner_launches(launches, found)):
+                for launch in sooner:
                     launch_behind_loads(launch)

@@ -46,6 +46,7 @@ from mugraph.passes.schedule.prefetch_tables import PrefetchTablesPass
 from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
 from mugraph.passes.schedule.set_register_budgets import SetRegisterBudgetsPass
+from mugraph.passes.schedule.settled_loads import SettledLoadsPass
 from mugraph.passes.schedule.share_kernels import ShareKernelsPass
 from mugraph.passes.schedule.spread_blocks import SpreadBlocksPass
 from mugraph.passes.schedule.unroll_products import UnrollProductsPass
@@ -113,6 +114,7 @@ def transpile_pipeline(
         PersistProgramPass(arch, everywhere=False),
         StoreRowsPass(),
         CombineInClustersPass(arch),
+        SettledLoadsPass(arch),
         SpreadBlocksPass(arch),
         PackBlocksPass(arch),
     )

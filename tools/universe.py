@@ -85,6 +85,7 @@ PASSES = {
     "store-rows": "mugraph.passes.program.store_rows:StoreRowsPass",
     "pack-blocks": "mugraph.passes.schedule.pack_blocks:PackBlocksPass",
     "separate-halves": "mugraph.passes.mugraph.separate_halves:SeparateHalvesPass",
+    "settled-loads": "mugraph.passes.schedule.settled_loads:SettledLoadsPass",
     "spread-blocks": "mugraph.passes.schedule.spread_blocks:SpreadBlocksPass",
     "persist-program": "mugraph.passes.program.persist_program:PersistProgramPass",
     "check-hazards": "mugraph.passes.schedule.check_hazards:CheckHazardsPass",

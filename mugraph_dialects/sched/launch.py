@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.irdl import (
     opt_prop_def,
     prop_def,
@@ -29,13 +29,15 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.constant import CONSTANT, is_constant
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
+from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import CanJoin
-from mugraph.dialects.kn.workspace import WorkspaceOp
+from mugraph.dialects.kn.workspace import WorkspaceOp, memory_root
 from mugraph.dialects.launch_extents import (
     largest_held,
 )
 from mugraph.dialects.sched.kernel import KernelOp
 from mugraph.dialects.sched.local_tile import LocalTileOp
+from mugraph.dialects.sched.settled import launches_behind_wait
 from mugraph.dialects.tensor_types import (
     element_bytes_of,
     element_type_of,
@@ -125,7 +127,7 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                 )
         for index in kernel.constant_inputs:
             argument = self.arguments[index]
-            if not is_constant(argument):
+            if not is_constant(argument) and not self.starts_behind_writes_of(argument):
                 raise OperatorError(
                     f"{value_label(argument)} may change, but {op_label(kernel)} loads its input "
                     f"{index} as one that is constant; mark the function's argument with {CONSTANT}"
@@ -196,6 +198,26 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             tensors[output] = ClusterTensor(elements, offset)
             end = offset + elements * element_bytes_of(tile.result.type)
         return tensors, end
+
+    def launch_in_front(self) -> LaunchOp | None:
+        """The launch right before this one, if each of the two launches one kernel."""
+        before, behind = self.prev_op, self.next_op
+        while isinstance(before, SharesMemory):
+            before = before.prev_op
+        shared = self.is_joined or (isinstance(behind, CanJoin) and behind.is_joined)
+        return before if isinstance(before, LaunchOp) and not (shared or before.is_joined) else None
+
+    def starts_behind_writes_of(self, value: SSAValue) -> bool:
+        """Whether all that writes to a tensor is complete before a block of this launch starts.
+
+        An argument of the function, where the kernel in front waits for those before it, all of
+        which are complete then, before it lets this one start, and writes to none of them.
+        """
+        front = self.launch_in_front()
+        if front is None or not isinstance(memory_root(value), BlockArgument):
+            return False
+        kernel = front.resolve()
+        return not kernel.placed_rows and launches_behind_wait(kernel)
 
     def joins(self) -> Hashable | None:
         """Kernels whose blocks and threads are numbered from 0 on, and have no roles."""

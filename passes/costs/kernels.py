@@ -24,11 +24,18 @@ from mugraph.dialects.programming_model import (
 )
 from mugraph.passes.costs.chains import FEWEST_STAGES, chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES
+from mugraph.passes.costs.few_rows import (
+    bound_of_lone_blocks,
+    has_lone_blocks,
+    is_of_few_rows,
+    memory_of_few_rows,
+)
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     CACHE_FACTOR,
     COPY_BYTES_A_CYCLE,
+    LOADED_AGAIN,
     TURN_NS,
     bytes_in_flight,
     device_ns,
@@ -88,10 +95,6 @@ WORK_TILE_CYCLES = 4000.0
 """What a persistent block takes from one work tile to the next, beside what it computes: its last
 product, barriers, its results, and the first product of the next one: 1.9 to 3 us of that layer and
 of 8192 x 5120 x 1280 (``benchmarks/results/filled_rounds_h200.md``)."""
-LOADED_AGAIN = 1.5
-"""The power in which the times of two kinds of loads are added, as :data:`IN_A_KERNEL`: of what
-several blocks load, and of what comes from device memory.  10 x 8192 x 3584 took 18.8 us on an H200
-where two blocks load all weights and 16.4 where one does, 128 x 3072 x 8192 25.8 and 22.3."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
 RAGGED_COLUMNS_NS = 1500.0
@@ -433,18 +436,24 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         if groups is not None and resident == 1:
             alone = max(alone, ring / rounds, in_turn / rounds)
         from_memory = max(from_memory, (1 - share) * from_memory + alone)
-    if shape.loop.products and not shape.loop.chained:
+    few_rows = is_of_few_rows(shape, target)
+    if few_rows:
+        from_memory = memory_of_few_rows(shape, device, target)
+    elif shape.loop.products and not shape.loop.chained:
         again = device_ns(shape.loaded_again, target) / CACHE_FACTOR
         from_memory = side_by_side(from_memory, again, power=LOADED_AGAIN)
-    bound = side_by_side(
-        from_memory,
-        device_ns(cached, target) / CACHE_FACTOR,
-        copies,
-        ring,
-        in_turn,
-        arithmetic,
-        power=IN_A_KERNEL,
-    )
+    if few_rows and has_lone_blocks(shape, target):
+        bound = bound_of_lone_blocks(shape, from_memory, in_turn, target)
+    else:
+        bound = side_by_side(
+            from_memory,
+            device_ns(cached, target) / CACHE_FACTOR,
+            copies,
+            ring,
+            in_turn,
+            arithmetic,
+            power=IN_A_KERNEL,
+        )
     padding = sum(
         load.padding
         for load in shape.loads

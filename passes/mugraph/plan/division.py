@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from mugraph.passes.costs.few_rows import is_of_few_rows
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES
@@ -50,7 +51,8 @@ class Division(NamedTuple):
         if time is None or second is None:
             return None
         parts = 0.0 if whole.loop.chained else PART_NS * (self.split - 1)
-        return time + second - OVERLAP_NS - self.saved + parts
+        overlap = 0.0 if is_of_few_rows(first, target) else OVERLAP_NS
+        return time + second - overlap - self.saved + parts
 
     @property
     def parallel(self) -> int:

@@ -1,26 +1,30 @@
-"""What few rows of f8 take beside a matrix of weights that bulk copies bring to warp groups.
+"""What few rows of f8 take beside a matrix of weights.
 
-Blocks that have a multiprocessor each load the same rows at about the same time: what the chip
-brings to all of them together does not bound them, but device memory and what each takes.  Fitted
-to fifteen kernels of 64 and 128 rows on an H200 (``benchmarks/results/narrow_h200.md``); the
-estimate is 0.95 to 1.10 of what they took.
+Blocks of warp groups that have a multiprocessor each load the same rows at about the same time:
+what the chip brings to all of them together does not bound them, but device memory and what each
+takes.  Fitted to fifteen such kernels of 64 and 128 rows on an H200
+(``benchmarks/results/narrow_h200.md``); the estimate is 0.95 to 1.10 of what they took.
 """
 
 from __future__ import annotations
 
+from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.memory import LOADED_AGAIN, device_ns
+from mugraph.passes.costs.memory import CACHE_FACTOR, LOADED_AGAIN, device_ns
 from mugraph.passes.costs.overlap import side_by_side
 from mugraph.passes.targets import Target
 
-FEW_ROWS_OF_F8 = 128
-"""Rows that were timed."""
+FEWEST_ROWS, MOST_ROWS = 9, 128
+"""Rows that were timed: 16, 64 and 128.  Of one row memory delivers more."""
 LONE_BULK_BYTES_A_CYCLE = 56.0
 """What bulk copies bring to a multiprocessor at most, however few others load: 64 and 128 rows by
 4096 x 14336 took 19.0 and 26.4 us by 64 blocks, each of which loads 1.84 and 2.75 MB."""
 DEVICE_SHARE = 0.87
 """The part of its peak that device memory delivers to such kernels.  It is 0.93 for a kernel of
 many blocks that only reads."""
+MANY_WARPS = 1.03
+"""How much longer more than four single warps take, each of which converts all rows: 16 rows by
+14336 x 4096 took 17.8 us by eight and 16.7 by four, by 8192 x 8192 19.6 and 19.3."""
 BESIDE_EACH_OTHER = 5.0
 """How little copies, products and device memory are in each other's way, as ``IN_A_KERNEL``."""
 
@@ -28,30 +32,34 @@ BESIDE_EACH_OTHER = 5.0
 def is_of_few_rows(shape: KernelShape, target: Target) -> bool:
     """Whether a kernel is one such product, which waits for device memory."""
     products = shape.loop.products
-    if len(products) != 1:
+    if len(products) != 1 or not products[0].is_f8:
         return False
-    (product,) = products
-    few = product.is_f8 and product.promoted and product.sizes[0] <= FEW_ROWS_OF_F8
-    waits = shape.product_ns(target) < device_ns(shape.loading.tensor_bytes, target)
-    return few and waits and shape.loop.runs_ahead(shape.threads, target)
+    few = FEWEST_ROWS <= products[0].sizes[0] <= MOST_ROWS
+    return few and shape.product_ns(target) < device_ns(shape.loading.tensor_bytes, target)
 
 
-def has_lone_blocks(shape: KernelShape, target: Target) -> bool:
-    """Whether each block of it has a multiprocessor alone."""
-    return shape.blocks <= target.multiprocessors
+def has_lone_groups(shape: KernelShape, target: Target) -> bool:
+    """Whether each block of it has a multiprocessor alone, and its warp groups promote sums."""
+    alone = shape.blocks <= target.multiprocessors and is_of_few_rows(shape, target)
+    promoted = alone and shape.loop.products[0].promoted
+    return promoted and shape.loop.runs_ahead(shape.threads, target)
 
 
 def memory_of_few_rows(shape: KernelShape, moved_bytes: float, target: Target) -> float:
     """Nanoseconds of device memory for so many bytes, and for what a second block loads.
 
-    128 rows by 6144 x 4096 took 11.9 us where two blocks load each column, and 10.6 where one does.
+    That comes from the cache, and of lone groups not soon enough: 128 rows by 6144 x 4096 took 11.9
+    us where two blocks load each column, and 10.6 where one does.
     """
     again = device_ns(shape.loaded_again, target)
+    again /= 1.0 if has_lone_groups(shape, target) else CACHE_FACTOR
     moved = side_by_side(device_ns(moved_bytes, target), again, power=LOADED_AGAIN)
-    return moved / DEVICE_SHARE
+    by_groups = shape.loop.suits_groups(shape.threads, target)
+    many = not by_groups and shape.threads > GROUP_THREADS
+    return moved / DEVICE_SHARE * (MANY_WARPS if many else 1.0)
 
 
-def bound_of_lone_blocks(
+def bound_of_lone_groups(
     shape: KernelShape, from_memory: float, in_turn: float, target: Target
 ) -> float:
     """Nanoseconds between the first bytes and the last sums.

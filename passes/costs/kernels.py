@@ -25,8 +25,8 @@ from mugraph.dialects.programming_model import (
 from mugraph.passes.costs.chains import FEWEST_STAGES, chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES
 from mugraph.passes.costs.few_rows import (
-    bound_of_lone_blocks,
-    has_lone_blocks,
+    bound_of_lone_groups,
+    has_lone_groups,
     is_of_few_rows,
     memory_of_few_rows,
 )
@@ -436,14 +436,13 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         if groups is not None and resident == 1:
             alone = max(alone, ring / rounds, in_turn / rounds)
         from_memory = max(from_memory, (1 - share) * from_memory + alone)
-    few_rows = is_of_few_rows(shape, target)
-    if few_rows:
+    if is_of_few_rows(shape, target):
         from_memory = memory_of_few_rows(shape, device, target)
     elif shape.loop.products and not shape.loop.chained:
         again = device_ns(shape.loaded_again, target) / CACHE_FACTOR
         from_memory = side_by_side(from_memory, again, power=LOADED_AGAIN)
-    if few_rows and has_lone_blocks(shape, target):
-        bound = bound_of_lone_blocks(shape, from_memory, in_turn, target)
+    if has_lone_groups(shape, target):
+        bound = bound_of_lone_groups(shape, from_memory, in_turn, target)
     else:
         bound = side_by_side(
             from_memory,

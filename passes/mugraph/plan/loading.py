@@ -12,7 +12,7 @@ from functools import cached_property
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.chains import chain_ns, gains_blocks, is_chain
-from mugraph.passes.costs.few_rows import has_lone_blocks, is_of_few_rows
+from mugraph.passes.costs.few_rows import has_lone_groups
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate, stages_of
 from mugraph.passes.mugraph.plan.early import (
@@ -112,9 +112,8 @@ def reads_weights_once(kernel: CutKernel) -> bool:
     21.3 and 21.0, 19.05 and 18.7.  Where the loop is divided, late is slower: 64 x 4096 x 14336
     took 19.8 and 21.7, of 128 rows 25.1 and 28.9 (``benchmarks/results/narrow_h200.md``).
     """
-    shape, target = kernel.shape, kernel.target
-    alone = kernel.plan.split_k in (None, 1) and has_lone_blocks(shape, target)
-    return alone and is_of_few_rows(shape, target) and not has_weights(kernel.graph)
+    whole = kernel.plan.split_k in (None, 1) and not has_weights(kernel.graph)
+    return whole and has_lone_groups(kernel.shape, kernel.target)
 
 
 def beside_shorter(kernel: CutKernel) -> Plan | None:

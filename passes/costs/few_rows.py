@@ -16,6 +16,10 @@ from mugraph.passes.targets import Target
 
 FEWEST_ROWS, MOST_ROWS = 9, 128
 """Rows that were timed: 16, 64 and 128.  Of one row memory delivers more."""
+FACTORS = 2
+"""Tiles that an iteration loads: rows and weights; scales of blocks beside them were not timed."""
+SHORTEST_NS = 4500.0
+"""Of device memory: 6144 x 4096 is the smallest matrix that was timed, and takes 5,200."""
 LONE_BULK_BYTES_A_CYCLE = 56.0
 """What bulk copies bring to a multiprocessor at most, however few others load: 64 and 128 rows by
 4096 x 14336 took 19.0 and 26.4 us by 64 blocks, each of which loads 1.84 and 2.75 MB."""
@@ -32,10 +36,12 @@ BESIDE_EACH_OTHER = 5.0
 def is_of_few_rows(shape: KernelShape, target: Target) -> bool:
     """Whether a kernel is one such product, which waits for device memory."""
     products = shape.loop.products
-    if len(products) != 1 or not products[0].is_f8:
+    alone = len(products) == 1 and sum(load.looped for load in shape.loads) == FACTORS
+    if not alone or not products[0].is_f8:
         return False
     few = FEWEST_ROWS <= products[0].sizes[0] <= MOST_ROWS
-    return few and shape.product_ns(target) < device_ns(shape.loading.tensor_bytes, target)
+    memory = device_ns(shape.loading.tensor_bytes, target)
+    return few and memory > max(shape.product_ns(target), SHORTEST_NS)
 
 
 def has_lone_groups(shape: KernelShape, target: Target) -> bool:

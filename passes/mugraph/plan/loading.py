@@ -12,9 +12,9 @@ from functools import cached_property
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.chains import chain_ns, gains_blocks, is_chain
-from mugraph.passes.costs.few_rows import has_lone_groups
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate, stages_of
+from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.early import (
     FEWEST_BESIDE,
     brings_weights,
@@ -42,6 +42,10 @@ LAUNCHES_LONG = 5
 A batch norm of 64 x 2048 x 16, estimated at 4.0 us, took 4.04 on an H200 with the next kernel early
 and 3.49 with it late (``benchmarks/results/concatenations_h200.md``); a group norm of 64 x 2048 x
 16, estimated at 5.7, 4.15 and 4.26."""
+
+
+FEW_ROWS_OF_F8 = 128
+"""Rows of products of f8 of which the start of the next kernel was timed."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +116,11 @@ def reads_weights_once(kernel: CutKernel) -> bool:
     21.3 and 21.0, 19.05 and 18.7.  Where the loop is divided, late is slower: 64 x 4096 x 14336
     took 19.8 and 21.7, of 128 rows 25.1 and 28.9 (``benchmarks/results/narrow_h200.md``).
     """
-    whole = kernel.plan.split_k in (None, 1) and not has_weights(kernel.graph)
-    return whole and has_lone_groups(kernel.shape, kernel.target)
+    shape, target, products = kernel.shape, kernel.target, kernel.shape.loop.products
+    few = len(products) == 1 and products[0].promoted and products[0].sizes[0] <= FEW_ROWS_OF_F8
+    alone = kernel.plan.split_k in (None, 1) and shape.blocks <= target.multiprocessors
+    waits = shape.product_ns(target) < device_ns(shape.loading.tensor_bytes, target)
+    return few and alone and waits and not has_weights(kernel.graph)
 
 
 def beside_shorter(kernel: CutKernel) -> Plan | None:

@@ -29,6 +29,9 @@ many blocks that only reads."""
 MANY_WARPS = 1.03
 """How much longer more than four single warps take, each of which converts all rows: 16 rows by
 14336 x 4096 took 17.8 us by eight and 16.7 by four, by 8192 x 8192 19.6 and 19.3."""
+LATE_NS = 500.0
+"""What a loop that is not divided takes less: the next kernel is launched while its sums leave
+(``reads_weights_once`` of ``passes/mugraph/plan/loading.py``), 0.5 to 0.8 us of six products."""
 BESIDE_EACH_OTHER = 5.0
 """How little copies, products and device memory are in each other's way, as ``IN_A_KERNEL``."""
 

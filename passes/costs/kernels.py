@@ -25,6 +25,7 @@ from mugraph.dialects.programming_model import (
 from mugraph.passes.costs.chains import FEWEST_STAGES, chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES
 from mugraph.passes.costs.few_rows import (
+    LATE_NS,
     bound_of_lone_groups,
     has_lone_groups,
     is_of_few_rows,
@@ -441,8 +442,10 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     elif shape.loop.products and not shape.loop.chained:
         again = device_ns(shape.loaded_again, target) / CACHE_FACTOR
         from_memory = side_by_side(from_memory, again, power=LOADED_AGAIN)
+    late = 0.0
     if has_lone_groups(shape, target):
         bound = bound_of_lone_groups(shape, from_memory, in_turn, target)
+        late = LATE_NS
     else:
         bound = side_by_side(
             from_memory,
@@ -465,4 +468,4 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     waited = starts * (target.memory_latency_ns + drain) + between
     if groups is not None and shape.ragged_columns and not groups.goes_on:
         waited += RAGGED_COLUMNS_NS
-    return LAUNCH_NS + fill + waited + bound
+    return LAUNCH_NS + fill + waited + bound - late

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects.cute.atoms import F8_TYPES
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
-from mugraph.passes.costs.few_rows import LONE_BULK_BYTES_A_CYCLE
+from mugraph.passes.costs.few_rows import LATE_NS, LONE_BULK_BYTES_A_CYCLE
 from mugraph.passes.costs.kernels import (
     HELD_BYTES_A_CYCLE,
     LAUNCH_NS,
@@ -318,6 +318,7 @@ class TiledKernels:
         bound = longest * ((terms / longest) ** IN_A_KERNEL).sum(axis=0) ** (1 / IN_A_KERNEL)
         ends = (loads.loop + loads.first) / rate + (iteration + after) / clock
         least = LAUNCH_NS + target.memory_latency_ns + np.where(self.holds, 0.0, ends) + bound
+        least -= np.where(alone, LATE_NS, 0.0)
         parts = blocks * stored / target.memory_bytes_per_ns
         combined: Numbers = least + (LAUNCH_NS + target.memory_latency_ns + parts - OVERLAP_NS)
         whole: Numbers = np.where(is_divided, combined, least)

@@ -2,11 +2,13 @@
 
 Blocks of warp groups that have a multiprocessor each load the same rows at about the same time:
 what the chip brings to all of them together does not bound them, but device memory and what each
-takes.  Fitted to fifteen such kernels of 64 and 128 rows on an H200
-(``benchmarks/results/narrow_h200.md``); the estimate is 0.95 to 1.10 of what they took.
+takes.  Fitted to fourteen such kernels of 64 and 128 rows on an H200
+(``benchmarks/results/narrow_h200.md``); the estimate is 0.92 to 1.08 of what they took.
 """
 
 from __future__ import annotations
+
+import math
 
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
@@ -14,8 +16,8 @@ from mugraph.passes.costs.memory import CACHE_FACTOR, LOADED_AGAIN, device_ns
 from mugraph.passes.costs.overlap import side_by_side
 from mugraph.passes.targets import Target
 
-FEWEST_ROWS, MOST_ROWS = 9, 128
-"""Rows that were timed: 16, 64 and 128.  Of one row memory delivers more."""
+TIMED_ROWS = (16, 64, 128)
+"""Rows that were timed.  Of one row memory delivers more."""
 FACTORS = 2
 """Tiles that an iteration loads: rows and weights; scales of blocks beside them were not timed."""
 SHORTEST_NS = 4500.0
@@ -32,6 +34,8 @@ MANY_WARPS = 1.03
 LATE_NS = 500.0
 """What a loop that is not divided takes less: the next kernel is launched while its sums leave
 (``reads_weights_once`` of ``passes/mugraph/plan/loading.py``), 0.5 to 0.8 us of six products."""
+ROUNDING = 1e-6
+"""Of a quotient that is whole, or less than the next whole number by a good part."""
 BESIDE_EACH_OTHER = 5.0
 """How little copies, products and device memory are in each other's way, as ``IN_A_KERNEL``."""
 
@@ -39,12 +43,22 @@ BESIDE_EACH_OTHER = 5.0
 def is_of_few_rows(shape: KernelShape, target: Target) -> bool:
     """Whether a kernel is one such product, which waits for device memory."""
     products = shape.loop.products
-    alone = len(products) == 1 and sum(load.looped for load in shape.loads) == FACTORS
+    looped = [load for load in shape.loads if load.looped]
+    alone = len(products) == 1 and len(looped) == FACTORS
     if not alone or not products[0].is_f8:
         return False
-    few = FEWEST_ROWS <= products[0].sizes[0] <= MOST_ROWS
     memory = device_ns(shape.loading.tensor_bytes, target)
-    return few and memory > max(shape.product_ns(target), SHORTEST_NS)
+    long = memory > max(shape.product_ns(target), SHORTEST_NS)
+    return long and round(_rows_of(shape)) in TIMED_ROWS
+
+
+def _rows_of(shape: KernelShape) -> float:
+    """Rows that all blocks multiply, of a kernel that loads two matrices in tiles."""
+    tiles = [load.tensor_bytes / load.bytes for load in shape.loads if load.looped]
+    # Each matrix has so many along the depth, and each block one for each of its iterations; the
+    # last block along the rows may have fewer.
+    parts = math.ceil(math.prod(tiles) / shape.blocks / shape.iterations**2 - ROUNDING)
+    return shape.loop.products[0].sizes[0] * min(tiles) / (parts * shape.iterations)
 
 
 def has_lone_groups(shape: KernelShape, target: Target) -> bool:

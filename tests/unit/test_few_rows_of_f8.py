@@ -11,6 +11,9 @@ import mugraph.build as mi
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning
+from mugraph.passes.costs.few_rows import is_of_few_rows
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.work import INSTRUCTION, Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.bounds import TiledKernels
 from mugraph.passes.mugraph.plan.choose import filled_plan, space_of, time_under, trial_of
@@ -68,6 +71,26 @@ def test_what_two_blocks_load_counts_twice() -> None:
         Plan(grid=(64, 2, 1), forloop=32),
     )
     assert once < twice
+
+
+@pytest.mark.parametrize(("rows", "timed"), [(64, True), (96, False), (128, True)])
+@pytest.mark.parametrize("split", [1, 2])
+def test_only_rows_that_were_timed_have_an_estimate_of_their_own(
+    rows: int, timed: bool, split: int
+) -> None:
+    """Two blocks of 64 rows for 96 of them are no 128 rows."""
+    depth, along, columns, iterations = 4096, 256, 96, 16
+    loads = (
+        Load(64 * along, rows * depth, looped=True),
+        Load(columns * along, 6144 * depth, looped=True),
+    )
+    count = 64 * columns * along // math.prod(INSTRUCTION.shape_mnk)
+    sizes = (64, columns, along)
+    product = Product(count, along // 16, 64, "e4m3", promoted=True, sizes=sizes)
+    loop, none = PhaseWork((product,), 0), PhaseWork((), 0)
+    blocks = 64 * math.ceil(rows / 64)
+    shape = KernelShape(blocks, 128, iterations, Loads(loads), loop, none, 2 * 64 * columns, 0)
+    assert is_of_few_rows(shape.divided(split), TARGET) == timed
 
 
 def test_a_loop_is_not_divided_where_blocks_are_enough() -> None:

@@ -24,11 +24,19 @@ from mugraph.dialects.programming_model import (
 )
 from mugraph.passes.costs.chains import FEWEST_STAGES, chain_ns, gains_blocks, is_chain
 from mugraph.passes.costs.epilogues import SPECIAL_CYCLES, VALUE_CYCLES
+from mugraph.passes.costs.few_rows import (
+    LATE_NS,
+    bound_of_lone_groups,
+    has_lone_groups,
+    is_of_few_rows,
+    memory_of_few_rows,
+)
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     CACHE_FACTOR,
     COPY_BYTES_A_CYCLE,
+    LOADED_AGAIN,
     TURN_NS,
     bytes_in_flight,
     device_ns,
@@ -88,10 +96,6 @@ WORK_TILE_CYCLES = 4000.0
 """What a persistent block takes from one work tile to the next, beside what it computes: its last
 product, barriers, its results, and the first product of the next one: 1.9 to 3 us of that layer and
 of 8192 x 5120 x 1280 (``benchmarks/results/filled_rounds_h200.md``)."""
-LOADED_AGAIN = 1.5
-"""The power in which the times of two kinds of loads are added, as :data:`IN_A_KERNEL`: of what
-several blocks load, and of what comes from device memory.  10 x 8192 x 3584 took 18.8 us on an H200
-where two blocks load all weights and 16.4 where one does, 128 x 3072 x 8192 25.8 and 22.3."""
 LEAST_STAGES = 3
 """Of consumers that alternate: one is read, one in use by a product in flight, one on its way."""
 RAGGED_COLUMNS_NS = 1500.0
@@ -433,18 +437,25 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         if groups is not None and resident == 1:
             alone = max(alone, ring / rounds, in_turn / rounds)
         from_memory = max(from_memory, (1 - share) * from_memory + alone)
-    if shape.loop.products and not shape.loop.chained:
+    if is_of_few_rows(shape, target):
+        from_memory = memory_of_few_rows(shape, device, target)
+    elif shape.loop.products and not shape.loop.chained:
         again = device_ns(shape.loaded_again, target) / CACHE_FACTOR
         from_memory = side_by_side(from_memory, again, power=LOADED_AGAIN)
-    bound = side_by_side(
-        from_memory,
-        device_ns(cached, target) / CACHE_FACTOR,
-        copies,
-        ring,
-        in_turn,
-        arithmetic,
-        power=IN_A_KERNEL,
-    )
+    late = 0.0
+    if has_lone_groups(shape, target):
+        bound = bound_of_lone_groups(shape, from_memory, in_turn, target)
+        late = LATE_NS
+    else:
+        bound = side_by_side(
+            from_memory,
+            device_ns(cached, target) / CACHE_FACTOR,
+            copies,
+            ring,
+            in_turn,
+            arithmetic,
+            power=IN_A_KERNEL,
+        )
     padding = sum(
         load.padding
         for load in shape.loads
@@ -457,4 +468,4 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     waited = starts * (target.memory_latency_ns + drain) + between
     if groups is not None and shape.ragged_columns and not groups.goes_on:
         waited += RAGGED_COLUMNS_NS
-    return LAUNCH_NS + fill + waited + bound
+    return LAUNCH_NS + fill + waited + bound - late

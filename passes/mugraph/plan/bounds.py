@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import SSAValue
 
+from mugraph.dialects.cute.atoms import F8_TYPES
 from mugraph.dialects.programming_model import GROUP_COLUMNS, GROUP_ROWS, SECTOR_BYTES
+from mugraph.passes.costs.few_rows import LATE_NS, LONE_BULK_BYTES_A_CYCLE
 from mugraph.passes.costs.kernels import (
     HELD_BYTES_A_CYCLE,
     LAUNCH_NS,
@@ -177,6 +179,15 @@ class TiledKernels:
                 can &= (rows % GROUP_ROWS == 0) & (columns % GROUP_COLUMNS == 0)
         return can
 
+    @cached_property
+    def may_be_of_few_rows(self) -> bool:
+        """Whether it is a product of f8 that ``passes/costs/few_rows.py`` may estimate."""
+        return any(
+            factor.promoted and factor.element in F8_TYPES
+            for op in self.model.loop
+            for factor in op.factors
+        )
+
     @property
     def fewest_warps(self) -> int:
         """Of a block."""
@@ -264,7 +275,9 @@ class TiledKernels:
         )
         kept = np.where(self.holds, 0.0, kept)
         clock = target.clock_ghz
-        rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * clock
+        alone = self.may_be_of_few_rows & (blocks <= target.multiprocessors)
+        faster = np.where(alone, LONE_BULK_BYTES_A_CYCLE / BULK_BYTES_A_CYCLE, 1.0)
+        rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * clock * faster
         at_once = np.where(iterations == 1, 1, 2) * loads.loop
         too_large = kept + at_once > target.shared_memory_per_block
         busiest = np.ceil(blocks / target.multiprocessors)
@@ -281,9 +294,10 @@ class TiledKernels:
         device = loads.tensors + blocks * stored
         cached = blocks * (one_block + stored)
         cached -= np.maximum(blocks - target.multiprocessors, 0) * loads.whole
+        cached = np.where(alone, 0.0, cached)
         copies = np.minimum(
             turns * loads.by_threads[0] + loads.by_threads[1],
-            turns * loads.by_bulk[0] + loads.by_bulk[1],
+            (turns * loads.by_bulk[0] + loads.by_bulk[1]) / faster,
         )
         # What comes once threads may load at the end, beside rings that go on.
         stages = self._most_stages(iterations, np.maximum(kept - loads.kept, 0.0))
@@ -302,8 +316,9 @@ class TiledKernels:
         )
         longest = terms.max(axis=0)
         bound = longest * ((terms / longest) ** IN_A_KERNEL).sum(axis=0) ** (1 / IN_A_KERNEL)
-        alone = (loads.loop + loads.first) / rate + (iteration + after) / clock
-        least = LAUNCH_NS + target.memory_latency_ns + np.where(self.holds, 0.0, alone) + bound
+        ends = (loads.loop + loads.first) / rate + (iteration + after) / clock
+        least = LAUNCH_NS + target.memory_latency_ns + np.where(self.holds, 0.0, ends) + bound
+        least -= np.where(alone, LATE_NS, 0.0)
         parts = blocks * stored / target.memory_bytes_per_ns
         combined: Numbers = least + (LAUNCH_NS + target.memory_latency_ns + parts - OVERLAP_NS)
         whole: Numbers = np.where(is_divided, combined, least)

@@ -40,7 +40,7 @@ def _list(arguments: argparse.Namespace) -> int:
         shapes = ", ".join("x".join(map(str, each.shape)) for each in program.inputs)
         family = program.family
         print(f"{program.name} ({shapes}): {family.function.__doc__}")
-        print(f"    fewest launches: {family.fewest}, for {family.because}")
+        print(f"    fewest launches: {program.fewest}, for {family.because}")
     return 0
 
 

@@ -151,6 +151,11 @@ class Program:
         return tuple(each.of(self.sizes) for each in self.family.inputs)
 
     @property
+    def fewest(self) -> int:
+        """With how few launches it can be computed (:attr:`Family.fewest`)."""
+        return self.family.more.get(self.name, self.family.fewest)
+
+    @property
     def by_hand(self) -> Workload | None:
         """The µGraph for it that was written by hand, if there is one."""
         return WORKLOADS.get(self.name)
@@ -201,6 +206,8 @@ class Family:
     because: str
     measured: Mapping[str, Sizes]
     """The names of its programs, and their sizes that are not those of :data:`MEASURED`."""
+    more: Mapping[str, int]
+    """The fewest launches of programs that need more than the others, by their names."""
 
     @property
     def name(self) -> str:
@@ -228,16 +235,19 @@ def family(
     because: str,
     fewest: int = 1,
     measured: Mapping[str, Sizes] | None = None,
+    more: Mapping[str, int] | None = None,
 ) -> Callable[[Function], Function]:
     """Makes a family of the function below it.
 
     ``measured`` has the names of its programs, and sizes that are not those of :data:`MEASURED`;
-    without it there are programs of 1, 16 and 64 ``rows``.
+    without it there are programs of 1, 16 and 64 ``rows``.  ``more`` has the names of those that
+    need more launches, with how many.
     """
 
     def add(function: Function) -> Function:
         by_rows = {f"{function.__name__}_{rows}": {"rows": rows} for rows in ROWS}
-        FAMILIES.append(Family(function, inputs, fewest, because, measured or by_rows))
+        own = measured or by_rows
+        FAMILIES.append(Family(function, inputs, fewest, because, own, more or {}))
         return function
 
     return add

@@ -23,9 +23,11 @@ from mugraph.passes.mugraph.plan import PlanPass
 from mugraph.passes.mugraph.plan.tiles import choose_least_time, in_one_iteration
 from mugraph.passes.mugraph.retile import RetileError, RetilePass
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
+from mugraph.passes.program.fuse_kernels import fuse_program
 from mugraph.passes.sequence import verifying
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
+from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.interpreter import run_function
 
@@ -179,6 +181,20 @@ def test_divided_sums_of_large_exponentials_come_right(scale: float) -> None:
     (result,) = run_function(module, None, [q, k, v], "storage")
     np.testing.assert_allclose(result.astype(np.float64), expected, atol=4e-3 if scale < 1 else 0.2)
     assert np.isfinite(result).all()
+
+
+def test_divided_attention_may_cut_rows_and_columns() -> None:
+    """The parts of sums of rows lie along the dimension along which those of the product do."""
+    graph = mi.new_kernel_graph("f")
+    q, k, v = (graph.new_input(shape) for shape in ((32, 16), (2048, 16), (2048, 32)))
+    graph.mark_output(mi.softmax(q @ mi.transpose(k)) @ v)
+    module = graph.module()
+    fuse_program(only_function(module), target_named("sm_90a"))
+    after = retiled(module, Plan(grid=(2, 2), along=(0, 1), forloop=32, split_k=2))
+    assert [tuple(kernel.grid_dim) for kernel in custom_kernels(after)] == [(2, 2, 2), (2, 2, 1)]
+    assert str(after).count("tb.reduction_max") == 2
+    verdict = Checker(Subject.of(graph.module())).check(Subject.of(after))
+    assert verdict.answer is Answer.PROVED, str(verdict)
 
 
 def test_retiled_schedules_have_no_hazards() -> None:

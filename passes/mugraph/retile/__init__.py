@@ -89,7 +89,7 @@ def cut(graph: CustomizedOp) -> None:
     apply_partition(space, partition)
     if (plan.split_k or 1) > 1:
         part_type = f16 if plan.partial_sums == "f16" else f32
-        graph, second = split_loop(graph, plan.split_k or 1, part_type)
+        graph, second = split_loop(graph, plan.split_k or 1, part_type, alike=had_maxima)
         if second is not None:
             second.decided = left.without(*LOOP_PARTS).over(beside(plan, split_k=1))
     graph.decided = replace(left, tiles="written")

@@ -8,6 +8,7 @@ accumulates them, and does what the kernel did after its loop.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -99,12 +100,13 @@ def has_whole_parts(space: TileSpace, partition: Partition) -> bool:
     return all(any(map(is_whole, numbers)) for numbers in space.sums)
 
 
-def parts_dim(space: TileSpace, tile: SSAValue) -> int:
+def parts_dim(space: TileSpace, tile: SSAValue, wanted: int | None = None) -> int:
     """The dimension along which the parts of a sum are stored: the first one with whole tiles only.
 
     One that blocks divide into tiles of several elements comes behind others: the kernel that
     combines the parts can then be cut finely along it, also where it needs whole rows, as for a
-    norm.  Raises :class:`RetileError` where the last blocks have fewer elements along all of them.
+    norm.  It is the ``wanted`` one where that has whole tiles only.  Raises :class:`RetileError`
+    where the last blocks have fewer elements along all of them.
     """
     whole = [
         (dimension is not None and dimension.tile > 1 and bool(dimension.axes), dim)
@@ -112,7 +114,7 @@ def parts_dim(space: TileSpace, tile: SSAValue) -> int:
         if dimension is None or dimension.extent % dimension.tile == 0
     ]
     if whole:
-        return min(whole)[1]
+        return wanted if wanted in {dim for _, dim in whole} else min(whole)[1]
     raise RetileError(
         f"{op_label(space.graph)}: its last blocks have fewer elements than the others along each "
         f"dimension of {value_label(tile)}, and parts of sums are stored side by side along one; "
@@ -120,7 +122,15 @@ def parts_dim(space: TileSpace, tile: SSAValue) -> int:
     )
 
 
-def stored_map(space: TileSpace, tile: SSAValue, plan: SplitPlan) -> tuple[int, ...]:
+def common_parts_dim(space: TileSpace) -> int:
+    """The dimension along which the parts of the largest sum of a kernel are stored."""
+    sums = [op.result for op in space.graph.body.block.ops if isinstance(op, tb.AccumulatorOp)]
+    return parts_dim(space, max(sums, key=lambda tile: math.prod(shape_of(tile.type))))
+
+
+def stored_map(
+    space: TileSpace, tile: SSAValue, plan: SplitPlan, wanted: int | None = None
+) -> tuple[int, ...]:
     """How blocks store their parts: the new axis along :func:`parts_dim`, others along theirs.
 
     Blocks that have the same part store it side by side, along a dimension of one element if there
@@ -136,7 +146,8 @@ def stored_map(space: TileSpace, tile: SSAValue, plan: SplitPlan) -> tuple[int, 
             if number is not None and axis in space.dimensions[number].axes
         ]
         entries.append([*cut, *reversed(single), len(numbers) - 1][0])
-    return (*entries, parts_dim(space, tile), *(-1,) * (len(AXES) - len(entries) - 1))
+    dim = parts_dim(space, tile, wanted)
+    return (*entries, dim, *(-1,) * (len(AXES) - len(entries) - 1))
 
 
 @dataclass
@@ -146,6 +157,8 @@ class _Split:
     space: TileSpace
     plan: SplitPlan
     part_type: Attribute
+    parts_dim: int | None = None
+    """Along which dimension parts are stored, where a sum has whole tiles along it."""
     first: KernelWriter = field(default_factory=KernelWriter)
     second: KernelWriter = field(default_factory=KernelWriter)
     parts: list[tuple[tb.AccumulatorOp, SSAValue, tb.OutputOp]] = field(
@@ -202,7 +215,7 @@ class _Split:
             self.first.add(part)
         value = divided.accumulate[-1].results[0]
         value.name_hint = op.result.name_hint
-        map_ = stored_map(self.space, op.result, self.plan)
+        map_ = stored_map(self.space, op.result, self.plan, self.parts_dim)
         shape = self.whole_extents(op, map_)
         exact = is_integer(element_type_of(value.type))
         type_ = TensorType(element_type_of(value.type) if exact else self.part_type, shape)
@@ -296,15 +309,18 @@ def _needed_in_loop(graph: CustomizedOp) -> set[Operation]:
 
 
 def split_loop(
-    graph: CustomizedOp, splits: int, part_type: Attribute
+    graph: CustomizedOp, splits: int, part_type: Attribute, *, alike: bool = False
 ) -> tuple[CustomizedOp, CustomizedOp | None]:
     """Replaces a graph by the kernel of its loop and the one that combines, if there is one.
 
-    The loop is divided over ``splits`` blocks, which store their sums in ``part_type``.  Raises
-    :class:`RetileError` where the results would be others.
+    The loop is divided over ``splits`` blocks, which store their sums in ``part_type``.  ``alike``:
+    parts of all sums are stored along one dimension if they can be, so that a running maximum of
+    their rows can be stored beside them.  Raises :class:`RetileError` where the results would be
+    others.
     """
     space = find_dimensions(graph)
-    split = _Split(space, plan_split(space, splits), part_type)
+    dim = common_parts_dim(space) if alike else None
+    split = _Split(space, plan_split(space, splits), part_type, dim)
     first = split.write_first()
     stored = len(first.results) - len(split.parts)
     for (op, _, _), result in zip(split.parts, first.results[stored:], strict=True):

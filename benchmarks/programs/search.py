@@ -18,9 +18,9 @@ from benchmarks.facts import revision
 from benchmarks.h200.pipelines import flat_passes
 from benchmarks.programs.families import Program
 from benchmarks.programs.fewest import only_launches_count
-from mugraph.dialects import kn
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels import fuse_program
+from mugraph.passes.program.fuse_kernels.copied import is_free
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
@@ -68,9 +68,8 @@ PROVED = "proved"
 
 
 def launches_of(function: FuncOp) -> int:
-    """The operators of a function that are kernels; views are none."""
-    free = (kn.RegroupOp, kn.ViewOp)
-    return sum(1 for op in function.body.block.ops if op.results and not isinstance(op, free))
+    """The operators of a function that are kernels; views are none, unless they need a copy."""
+    return sum(1 for op in function.body.block.ops if op.results and not is_free(op))
 
 
 def search(program: Program, arch: str) -> Found:

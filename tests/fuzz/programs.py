@@ -27,13 +27,13 @@ from xdsl.ir import Operation
 
 import mugraph.build as mi
 from mugraph.dialects import tb
-from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import CustomizedOp, RegroupOp
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.mugraph.fuse_threadblock import fuse_threadblock
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels import fuse_program, fusion, prepare_program
 from mugraph.passes.program.fuse_kernels.choice import find_kernels
+from mugraph.passes.program.fuse_kernels.copied import is_free
 from mugraph.passes.program.fuse_kernels.limits import Limits
 from mugraph.passes.targets import Target, target_named
 from mugraph.passes.transpile import TranspilePass
@@ -237,10 +237,7 @@ def draw_program(seed: int, number: int) -> ModuleOp:
 
 def launches_of(function: FuncOp) -> int:
     """How many kernels a function is."""
-    return sum(
-        bool(op.results) and not isinstance(op, (SharesMemory, RegroupOp))
-        for op in function.body.block.ops
-    )
+    return sum(bool(op.results) and not is_free(op) for op in function.body.block.ops)
 
 
 @contextmanager
@@ -255,7 +252,7 @@ def groups_by_chance(seed: int) -> Generator[None]:
         return 1 + random.random() if fits else math.inf
 
     def time_as_written(op: Operation, target: Target) -> float:
-        return 0.0 if isinstance(op, (SharesMemory, RegroupOp)) else 1 + random.random()
+        return 0.0 if is_free(op) else 1 + random.random()
 
     def no_time(*_: object) -> float:
         return 0.0

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
-from mugraph.dialects.interfaces import SharesMemory
-from mugraph.dialects.kn import RegroupOp
 from mugraph.dialects.likeness import likeness_of
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import LONG_CHUNK, MATRIX_CHUNK, scans_of
 from mugraph.passes.program.decompose_program import decompose_program
 from mugraph.passes.program.fuse_kernels.attempts import Known
 from mugraph.passes.program.fuse_kernels.concatenations import take_concatenations_apart
+from mugraph.passes.program.fuse_kernels.copied import is_free
 from mugraph.passes.program.fuse_kernels.errors import NoKernelError
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
@@ -141,7 +140,7 @@ class Found:
     def kernels(self) -> list[Group]:
         """The groups that are no views."""
         members = self.fusion.program.members
-        return [group for group in self.groups if not all(map(_is_free, members(group)))]
+        return [group for group in self.groups if not all(map(is_free, members(group)))]
 
 
 def _graph(fusion: Fusion) -> list[tuple[object, ...]]:
@@ -153,10 +152,6 @@ def _graph(fusion: Fusion) -> list[tuple[object, ...]]:
         (op.name, len(op.results), *(numbers[value] for value in op.operands))
         for op in fusion.operators
     ]
-
-
-def _is_free(op: Operation) -> bool:
-    return isinstance(op, (SharesMemory, RegroupOp))
 
 
 def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False) -> Found:
@@ -173,7 +168,7 @@ def find_kernels(function: FuncOp, target: Target, *, certificates: bool = False
         return found
     in_chunks, in_long_chunks, in_parts = (function.clone() for _ in range(3))
     written = Found.of(function, target, certificates=certificates)
-    count = sum(not _is_free(op) for op in written.fusion.operators)
+    count = sum(not is_free(op) for op in written.fusion.operators)
     cut = chunk_scans(in_chunks)
     reasons = [*steps, *cut]
     programs = [in_parts] if divide_sums(in_parts, target) else []

@@ -7,7 +7,7 @@ bounded from below, by its launch and by the bytes that it moves; a kernel is bu
 only where it lies on the best way so far.  When nothing on the best way is a bound, it is the best.
 
 Views are free: a prefix has all views of what it computes.  In a kernel are those only that stand
-between its operators.
+between its operators.  A view that needs a copy is an operator as others are.
 
 A program with too many prefixes is searched a window at a time: the first half of the best way
 through it stays, and the next window begins where that ends.
@@ -32,6 +32,7 @@ from mugraph.dialects.kn import (
     ViewOp,
 )
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of, shape_of
+from mugraph.passes.program.fuse_kernels.copied import is_copied
 from mugraph.passes.program.fuse_kernels.regroup import is_view
 from mugraph.passes.program.fuse_kernels.sums import can_share
 
@@ -108,13 +109,20 @@ class Program:
             for op in operators
         ]
         """What uses the results of each operator."""
-        self.views: Group = sum(1 << place[op] for op in operators if is_view(op))
+        copied = {op for op in operators if is_copied(op)}
+        self.views: Group = sum(
+            1 << place[op] for op in operators if is_view(op) and op not in copied
+        )
         self.products: Group = sum(1 << place[op] for op in operators if isinstance(op, MatmulOp))
         self.moving: Group = sum(
-            1 << place[op] for op in operators if isinstance(op, (RegroupOp, ViewOp))
+            1 << place[op]
+            for op in operators
+            if isinstance(op, (RegroupOp, ViewOp)) and op not in copied
         )
         """What stands in a kernel only between others of it."""
-        self.sharing: Group = sum(1 << place[op] for op in operators if can_share(op))
+        self.sharing: Group = sum(
+            1 << place[op] for op in operators if can_share(op) or op in copied
+        )
         """What may share a kernel with others; of :attr:`moving` that depends on where it is."""
         self.views_of: list[Group] = [0] * len(operators)
         """The views of what each operator computes, and views of them."""

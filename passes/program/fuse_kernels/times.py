@@ -14,7 +14,6 @@ from mugraph.dialects import tb
 from mugraph.dialects.alignment import row_alignment
 from mugraph.dialects.element_types import element_type_name
 from mugraph.dialects.indirect import ReadsRows
-from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import (
     CopyOp,
     CustomizedOp,
@@ -47,6 +46,7 @@ from mugraph.passes.mugraph.plan.tiles import TakesLongerError, choose_least_tim
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.partition import choose_partition, partition_of
+from mugraph.passes.program.fuse_kernels.copied import is_free
 from mugraph.passes.targets import Target
 
 
@@ -197,7 +197,7 @@ def in_a_program(time: float, target: Target) -> float:
 
 def time_as_written(op: Operation, target: Target) -> float:
     """Nanoseconds at least of the kernel that an operator is; none where there is no kernel."""
-    if isinstance(op, (SharesMemory, RegroupOp)):
+    if is_free(op):
         return 0.0
     moved = op.tensors_moved() if isinstance(op, ReadsRows) else [*op.operands, *op.results]
     time = max(least_time(moved, (), target), sent_time([op]))

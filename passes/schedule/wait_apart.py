@@ -69,12 +69,15 @@ def places_of(arrivals: Arrivals) -> Mapping[sched.CopyOp, Operation] | None:
 def wait_apart(arrivals: Arrivals, places: Mapping[sched.CopyOp, Operation]) -> None:
     """Rewrite: copies of each place are a group, in order, and threads wait for it there.
 
-    All others are the first group, which is waited for as before.
+    All others are the first group, which is waited for as before.  The groups stand behind all
+    other copies: a query that threads load to registers would queue behind keys and values.
     """
     block, loop = arrivals.commit.parent, arrivals.wait.parent
     assert block is not None and loop is not None
     ordered = [op for op in loop.ops if op in places.values()]
-    anchor = (arrivals.commit if arrivals.others else arrivals.asked[-1]).next_op
+    first = arrivals.commit if arrivals.others else arrivals.asked[-1]
+    copies = [op for op in block.ops if op is first or isinstance(op, sched.CopyOp)]
+    anchor = copies[-1].next_op
     assert anchor is not None
     for number, barrier in enumerate(ordered):
         for copy in [copy for copy in arrivals.asked if places[copy] is barrier]:
@@ -97,8 +100,8 @@ class WaitApartPass(ModulePass):
     rotates its query, then multiplies it by keys, and what becomes of that by values.  Tiles that a
     kernel asks for before it waits for others (``--prefetch-tables``) are groups of ``cp.async`` of
     their own here, in the order in which they are read, and ``sched.wait`` stands in front of the
-    last barrier before that.  What it loads else is the first group.  Only kernels whose loop has
-    one iteration.  Pre-condition: ``--prefetch-tables``.
+    last barrier before that.  What it loads else comes first.  Only kernels whose loop has one
+    iteration.  Pre-condition: ``--prefetch-tables``.
 
     Before: ``copy async %k``, ``copy async %v``, ``commit``; ``wait pending 0``, ``barrier``,
     ``mma %q, %k``, ``barrier``, ``mma %p, %v``

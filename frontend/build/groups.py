@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute
 
 from mugraph.build.elementwise import of_tensors
@@ -28,6 +29,8 @@ SMALLEST_TILE = 16
 """Tiles of several rows have room for these, as the least matrix instruction has."""
 COLUMNS, DEPTH, BLOCK = 128, 64, 128
 """Columns and summands of the tiles, and threads, as they are written; a plan may cut others."""
+WIDE_COLUMNS = 256
+"""Columns of tiles that have the most rows, where they divide a matrix."""
 
 
 class GroupTiles(NamedTuple):
@@ -67,6 +70,18 @@ def rows_of_a_tile(rows: int, groups: int) -> int:
     while 2 * size * groups <= rows and size < LARGEST_TILE:
         size *= 2
     return size
+
+
+def columns_of_a_tile(columns: int, rows: int, element: Attribute) -> int:
+    """Choice: the columns of a tile of so many rows; matrices have ``columns``.
+
+    Wide tiles bring the rows half as often: with 64 matrices of 4096 x 1024, 65,536 rows took 1,021
+    us on an H200 instead of 1,138.  Where they do not divide the matrix, they compute columns that
+    it does not have: 805 instead of 794 with 1,408 columns.
+    """
+    is_16_bits = isinstance(element, Float16Type | BFloat16Type)
+    wide = rows == LARGEST_TILE and columns % WIDE_COLUMNS == 0 and is_16_bits
+    return WIDE_COLUMNS if wide else min(columns, COLUMNS)
 
 
 class GroupOperators(ProgramOperators):
@@ -157,9 +172,9 @@ class GroupOperators(ProgramOperators):
         """The product of each tile, (tiles, rows of a tile, n), in one kernel."""
         (rows, depth), columns = x.shape, matrices.shape[2]
         (count,) = tiles.groups.shape
-        grid = (count, math.ceil(columns / COLUMNS), 1)
+        wide, deep = columns_of_a_tile(columns, size, x.dtype), min(depth, DEPTH)
+        grid = (count, math.ceil(columns / wide), 1)
         block = ThreadblockGraph(grid, (BLOCK, 1, 1), math.ceil(depth / DEPTH), 64)
-        wide, deep = min(columns, COLUMNS), min(depth, DEPTH)
         if size == 1:  # every row is a tile, in order
             left, starts = self.reshape(x, (rows, 1, depth)), None
         else:

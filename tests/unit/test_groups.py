@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from emulated_programs import check_emulated_later, graph_of, interpreted, made_of
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 
 import mugraph.build as mi
+from mugraph.build.groups import columns_of_a_tile
 from mugraph.dialects import sched
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
@@ -190,3 +191,11 @@ def test_the_builder_says_what_does_not_go_together() -> None:
         mi.row_windows(x, 71)
     with pytest.raises(mi.BuildError, match="expected one dimension, of i32 or i64"):
         mi.sort_groups(x, 6)
+
+
+def test_tiles_of_most_rows_are_wide_where_that_divides_a_matrix() -> None:
+    assert columns_of_a_tile(1024, 128, bf16) == 256
+    assert columns_of_a_tile(1408, 128, f16) == 128
+    assert columns_of_a_tile(1024, 64, f16) == 128
+    assert columns_of_a_tile(1024, 128, f32) == 128
+    assert columns_of_a_tile(96, 128, f16) == 96

@@ -64,11 +64,15 @@ def execute_in_closed_form(execution: Execution) -> bool:
             del symbols[carry]
             before = execution.iteration + Affine((), -1)
             execution.values[carry.state] = state.after(before)
+    left = {carry.input: state for carry, state in states.items()}
     for op in ops:
         if isinstance(op, tb.CarryOp):
             execution.values[op.result] = states[op].after(Affine((), iterations - 1))
         elif not isinstance(op, tb.CarriedOp):
             execution.execute(op)
+            for value in left.keys() & {*op.results}:
+                # What an iteration leaves, by induction, too: it may be stored.
+                execution.values[value] = left[value].after(execution.iteration)
     return True
 
 

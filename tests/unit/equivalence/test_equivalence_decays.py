@@ -137,3 +137,33 @@ def test_the_first_state_decays_too() -> None:
 def test_a_state_of_another_form_is_executed_by_iterations() -> None:
     squared = states(0.0, "n").replace("%n = tb.add %m", "%n = tb.mul %m")
     assert Checker(subject(squared)).check(subject(squared)).answer is Answer.PROVED
+
+
+BY_ROWS = """
+func.func @f(%x: tensor<5x8xf32>, %a: tensor<5x1xf32>) -> tensor<5x8xf32> {
+  %y = kn.customized %x, %a grid [1, 1, 1] block [128, 1, 1] forloop 5 {
+  ^bb0(%dx: tensor<5x8xf32>, %da: tensor<5x1xf32>):
+    %row = tb.input %dx imap [-1, -1, -1] fordim 0 : tensor<5x8xf32> -> !tb.stensor<1x8xf32>
+    %b = tb.input %da imap [-1, -1, -1] fordim 0 : tensor<5x1xf32> -> !tb.stensor<1x1xf32>
+    %d = tb.sigmoid %b : !tb.stensor<1x1xf32> -> !tb.stensor<1x1xf32>
+    %h = tb.carried : !tb.stensor<1x8xf32>
+    %kept = tb.mul %h, %d : (!tb.stensor<1x8xf32>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x8xf32>
+    %new = tb.add %kept, %row : (!tb.stensor<1x8xf32>, !tb.stensor<1x8xf32>) -> !tb.stensor<1x8xf32>
+    %last = tb.carry %new to %h
+        : (!tb.stensor<1x8xf32>, !tb.stensor<1x8xf32>) -> !tb.stensor<1x8xf32>
+    tb.output %NEW omap [-1, -1, -1] fordim 0 : !tb.stensor<1x8xf32> -> tensor<5x8xf32>
+  } : (tensor<5x8xf32>, tensor<5x1xf32>) -> tensor<5x8xf32>
+  func.return %y : tensor<5x8xf32>
+}"""
+
+
+def test_what_an_iteration_leaves_may_be_stored() -> None:
+    scan = """
+    func.func @f(%x: tensor<5x8xf32>, %a: tensor<5x1xf32>) -> tensor<5x8xf32> {
+      %d = kn.sigmoid %a : tensor<5x1xf32> -> tensor<5x1xf32>
+      %y = kn.scan %x decay %d dim 0 : (tensor<5x8xf32>, tensor<5x1xf32>) -> tensor<5x8xf32>
+      func.return %y : tensor<5x8xf32>
+    }"""
+    assert proof(BY_ROWS.replace("%NEW", "%new"), scan).holds
+    assert not proof(BY_ROWS.replace("%NEW", "%kept"), scan).holds
+    assert not proof(BY_ROWS.replace("%NEW", "%h"), scan).holds

@@ -57,8 +57,9 @@ def _rows_of(shape: KernelShape) -> float:
     tiles = [load.tensor_bytes / load.bytes for load in shape.loads if load.looped]
     # Each matrix has so many along the depth, and each block one for each of its iterations; the
     # last block along the rows may have fewer.
-    parts = math.ceil(math.prod(tiles) / shape.blocks / shape.iterations**2 - ROUNDING)
-    return shape.loop.products[0].sizes[0] * min(tiles) / (parts * shape.iterations)
+    iterations = shape.parts * shape.iterations
+    parts = math.ceil(math.prod(tiles) * shape.parts / shape.blocks / iterations**2 - ROUNDING)
+    return shape.loop.products[0].sizes[0] * min(tiles) / (parts * iterations)
 
 
 def has_lone_groups(shape: KernelShape, target: Target) -> bool:

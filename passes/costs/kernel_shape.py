@@ -47,6 +47,8 @@ class KernelShape(NamedTuple):
 
     ragged_columns: bool = False
     """Whether the last block along the columns of a result has fewer."""
+    parts: int = 1
+    """Over how many blocks the loop of a partition is divided."""
 
     @property
     def result_bytes(self) -> int:
@@ -176,7 +178,8 @@ class KernelShape(NamedTuple):
         # What masks leave is in few of the parts: their blocks take the longest.
         share = min(self.share * split, 1.0)
         blocks, iterations = self.blocks * split, self.iterations // split
-        return self._replace(blocks=blocks, iterations=iterations, share=share)
+        parts = self.parts * split
+        return self._replace(blocks=blocks, iterations=iterations, share=share, parts=parts)
 
     @property
     def loading(self) -> Loading:

@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.sched.programs import is_task
+from mugraph.dialects.sched.settled import follows_wait
 from mugraph.passes.schedule.programmatic_launch import loads_to_hoist, must_wait
 from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
@@ -62,8 +63,9 @@ def sooner_launches(
 ) -> list[sched.GridLaunchOp]:
     """Choice: where kernels in front of some launches, and of no others, start them too late.
 
-    Behind a loop that loads nothing: all their loads are on their way in front of it.  None where
-    one of the kernels has no such loop: its next kernel starts too late to gain by early loads.
+    Behind a loop that loads nothing: all their loads are on their way in front of it, and threads
+    have waited there.  None where one of the kernels has no such loop: its next kernel starts too
+    late to gain by early loads.
     """
     before = [each.launch_in_front() for each in launches]
     found: list[sched.GridLaunchOp] = []
@@ -73,7 +75,8 @@ def sooner_launches(
         alone = all(each in before for each in fronts[kernel])
         own = [op for op in phases if isinstance(op, sched.GridLaunchOp)]
         short = len(loops) == 1 and kernel.is_plain() and kernel.forloop_range == 1
-        if not (alone and short and len(own) == 1):
+        waits_first = all(map(follows_wait, loops))
+        if not (alone and short and waits_first and len(own) == 1):
             return []
         found += own
     return found

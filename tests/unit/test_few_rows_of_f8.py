@@ -74,7 +74,7 @@ def test_what_two_blocks_load_counts_twice() -> None:
 
 
 @pytest.mark.parametrize(("rows", "timed"), [(64, True), (96, False), (128, True)])
-@pytest.mark.parametrize("split", [1, 2])
+@pytest.mark.parametrize("split", [1, 2, 4])
 def test_only_rows_that_were_timed_have_an_estimate_of_their_own(
     rows: int, timed: bool, split: int
 ) -> None:

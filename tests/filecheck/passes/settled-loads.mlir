@@ -17,6 +17,14 @@
 // CHECK-NEXT:     sched.publish %ring iteration 1
 
 // WITHOUT-NOT: constant [1]
+
+// A kernel in front that loads only what is constant, and waits behind its loop, lets this one start where it did.
+// RUN: sed -e '/^sched.kernel @f_custom0/,/^}/{/    sched.grid_wait/d;s/  sched.grid_launch/  sched.grid_wait\n&/;s/inputs 1/& constant [0]/}' -e '/^func/s/>>,/>> {mugraph.constant},/' %s | mg-opt --settled-loads --check-hazards | filecheck %s --check-prefix LATE
+// LATE:      sched.kernel @f_custom0 inputs 1 constant [0]
+// LATE:      sched.forloop 1
+// LATE:      sched.grid_wait
+// LATE-NEXT: sched.grid_launch
+// LATE:      sched.kernel @f_custom1 inputs 2 grid
 sched.kernel @f_custom0 inputs 1 grid [8, 1, 1] block [32, 1, 1] smem 0 resident 1 forloop 1 plan <tiles = written, loads = cp_async, pdl = late> {
 ^bb0(%dx: !sched.global<64x128xf16, (64,128):(128,1)>, %s: !sched.global<64x128xf16, (64,128):(128,1)>):
   %e = sched.empty : !sched.tile<8x128xf32, #sched.linear<32, vector 8, order [1, 0]>>

@@ -119,26 +119,30 @@ void gemm(cudaStream_t stream, D* c, T const* a, T const* b, int m, int n, int k
   // Of kernels that need no workspace cuBLAS chooses faster ones: 141 products of 65 to 8192 rows in 16 bits took 0.98
   // of their time on an H200 in the geometric mean, 0.82 to 1.12 (benchmarks/results/library_products_h200.md).
   constexpr bool kIsMeasured = Compute == CUBLAS_COMPUTE_32F && sizeof(T) == 2 && sizeof(D) == 2;
-  if (kIsMeasured && batch == 1 && m >= kFewestRowsAlone) {
-    // Where that is refused, it keeps its own.
-    static_cast<void>(cublasSetWorkspace(handle, nullptr, 0));
-  }
+  const bool is_alone = kIsMeasured && batch == 1 && m >= kFewestRowsAlone &&
+                        cublasSetWorkspace(handle, nullptr, 0) == CUBLAS_STATUS_SUCCESS;
   const cudaDataType_t type = CublasType<T>::value;
   const cudaDataType_t c_type = CublasType<D>::value;
-  cublasStatus_t status;
-  if (c_matrix.operation == CUBLAS_OP_N) {
-    const ColumnMajor a_matrix = column_major("A", m, k, a_stride_m, a_stride_k);
-    const ColumnMajor b_matrix = column_major("B", k, n, b_stride_k, b_stride_n);
-    status = cublasGemmStridedBatchedEx(handle, a_matrix.operation, b_matrix.operation, m, n, k, &alpha, a, type,
+  const auto multiply = [&] {
+    if (c_matrix.operation == CUBLAS_OP_N) {
+      const ColumnMajor a_matrix = column_major("A", m, k, a_stride_m, a_stride_k);
+      const ColumnMajor b_matrix = column_major("B", k, n, b_stride_k, b_stride_n);
+      return cublasGemmStridedBatchedEx(handle, a_matrix.operation, b_matrix.operation, m, n, k, &alpha, a, type,
                                         a_matrix.leading, a_batch, b, type, b_matrix.leading, b_batch, &beta, c, c_type,
                                         c_matrix.leading, c_batch, batch, Compute, CUBLAS_GEMM_DEFAULT);
-  } else {
+    }
     // cuBLAS writes column-major results only: C is row-major, so compute its transpose, B^T A^T.
     const ColumnMajor a_matrix = column_major("A", k, m, a_stride_k, a_stride_m);
     const ColumnMajor b_matrix = column_major("B", n, k, b_stride_n, b_stride_k);
-    status = cublasGemmStridedBatchedEx(handle, b_matrix.operation, a_matrix.operation, n, m, k, &alpha, b, type,
-                                        b_matrix.leading, b_batch, a, type, a_matrix.leading, a_batch, &beta, c, c_type,
-                                        c_matrix.leading, c_batch, batch, Compute, CUBLAS_GEMM_DEFAULT);
+    return cublasGemmStridedBatchedEx(handle, b_matrix.operation, a_matrix.operation, n, m, k, &alpha, b, type,
+                                      b_matrix.leading, b_batch, a, type, a_matrix.leading, a_batch, &beta, c, c_type,
+                                      c_matrix.leading, c_batch, batch, Compute, CUBLAS_GEMM_DEFAULT);
+  };
+  cublasStatus_t status = multiply();
+  if (status != CUBLAS_STATUS_SUCCESS && is_alone) {
+    // Some products may fail without a workspace, CUBLAS_STATUS_ALLOC_FAILED: they get cuBLAS's own again.
+    check(cublasSetStream(handle, stream), "setting the stream of cuBLAS");
+    status = multiply();
   }
   check(status, "cublasGemmStridedBatchedEx");
 }

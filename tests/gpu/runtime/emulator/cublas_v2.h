@@ -9,12 +9,18 @@
 
 #include <cutlass/bfloat16.h>
 
-enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
+enum cublasStatus_t {
+  CUBLAS_STATUS_SUCCESS = 0,
+  CUBLAS_STATUS_ALLOC_FAILED = 3,
+  CUBLAS_STATUS_INVALID_VALUE = 7,
+  CUBLAS_STATUS_NOT_SUPPORTED = 15
+};
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32I = 72, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
 enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1 };
 struct cublasContext {
   cudaStream_t stream;
+  bool has_workspace;
 };
 using cublasHandle_t = cublasContext*;
 
@@ -25,10 +31,14 @@ inline cublasStatus_t cublasCreate(cublasHandle_t* handle) {
 
 inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   handle->stream = stream;
+  handle->has_workspace = true;  // its own
   return CUBLAS_STATUS_SUCCESS;
 }
 
-inline cublasStatus_t cublasSetWorkspace(cublasHandle_t, void*, size_t) { return CUBLAS_STATUS_SUCCESS; }
+inline cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void*, size_t bytes) {
+  handle->has_workspace = bytes > 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 inline char const* cublasGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "the operation completed successfully" : "an invalid value was passed";
@@ -53,8 +63,9 @@ inline double tf32(double value) {
 
 }  // namespace emulator
 
-// Column-major, as cuBLAS: op(A) is m x k, op(B) is k x n, C is m x n. alpha must be 1 and beta 0.
-inline cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+// Column-major, as cuBLAS: op(A) is m x k, op(B) is k x n, C is m x n. alpha must be 1 and beta 0.  Some products fail
+// without a workspace, as cuBLAS's may: here those of an odd k.
+inline cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m,
                                                  int n, int k, void const* alpha, void const* a, cudaDataType_t a_type,
                                                  int lda, long long a_batch, void const* b, cudaDataType_t b_type,
                                                  int ldb, long long b_batch, void const* beta, void* c,
@@ -69,6 +80,7 @@ inline cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t, cublasOperation
       emulator::gemm_element(beta, scale_type, 0) != 0.0) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (!handle->has_workspace && k % 2 == 1) return CUBLAS_STATUS_ALLOC_FAILED;
   for (int i = 0; i < batch; ++i) {
     for (int column = 0; column < n; ++column) {
       for (int row = 0; row < m; ++row) {

@@ -75,7 +75,7 @@ def _check(said: Sequence[Said]) -> list[Exception | None]:
     return failures
 
 
-KERNELS = CheckedLater(_check, enough=24)
+KERNELS = CheckedLater(_check, enough=48)
 
 
 def check_emulated_later(made: CudaProgram, check: Callable[[CudaModule], None]) -> None:

@@ -14,7 +14,6 @@ from mugraph.cute.tensors import order_in_memory
 from mugraph.dialects import te
 from mugraph.passes.targets import DEFAULT_TARGET
 from mugraph.runtime.cuda import only_function
-from mugraph.runtime.interpreter.texpr.run import parameter_names
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def compile(
             places[name] = found[0]
         module = launch.trace(arch if arch.startswith("sm_") else DEFAULT_TARGET)
         kernel = only_function(module)
-        names, written = parameter_names(kernel), te.written_parameters(kernel)
+        names, written = te.parameter_names(kernel), te.written_parameters(kernel)
         if not written:
             raise KernelError(f"compile: kernel '{launch.name}' writes none of its tensors")
         orders = {

@@ -48,10 +48,7 @@ from mugraph.dialects.locations import file_location, place_of
 from mugraph.dialects.named_extents import EXTENT, set_named_extents
 from mugraph.dialects.programming_model import MAX_THREADS
 from mugraph.passes.targets import DEFAULT_TARGET
-from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
 from mugraph.passes.texpr.requirements import require_target
-from mugraph.passes.texpr.te_check import out_of_bounds_message
-from mugraph.runtime.interpreter.texpr import run_texpr
 
 Extents = Sequence[Numeric]
 """Numbers, and extents of tensors that a call says, divided and rounded up."""
@@ -183,6 +180,8 @@ class Launch:
             raise
 
     def _run_recorded(self) -> None:
+        from mugraph.runtime.interpreter.texpr import run_texpr
+
         function = cast("FuncOp", self.trace().body.block.first_op)
         inputs = [one for one in self.call.parameters if one.name not in self.call.kernel.results]
         outputs = run_texpr(function, [one.storage for one in inputs], seed=None).outputs
@@ -242,12 +241,8 @@ class Launch:
         module = ModuleOp([function])
         _verify(module)
         require_target(module, arch)
-        out = find_out_of_bounds(function) if recording.may_leave_buffers else None
-        if out is not None:
-            raise KernelError(
-                f"{place_of(out.op)}: {out_of_bounds_message(out)}; where tiles do not divide a "
-                "tensor, copy by copy_if with predicates of elem_less"
-            )
+        if recording.may_leave_buffers:
+            _require_within_bounds(function)
         return module
 
     def _recorded(self, body: Block, sizes: Sequence[Size]) -> Recording:
@@ -288,6 +283,17 @@ class Launch:
         stream = StringIO()
         Printer(stream=stream, print_debuginfo=True).print_op(self.trace(arch))
         return f"{stream.getvalue()}\n"
+
+
+def _require_within_bounds(function: FuncOp) -> None:
+    from mugraph.passes.texpr.analysis.bounds import find_out_of_bounds
+    from mugraph.passes.texpr.te_check import out_of_bounds_message
+
+    if (out := find_out_of_bounds(function)) is not None:
+        raise KernelError(
+            f"{place_of(out.op)}: {out_of_bounds_message(out)}; where tiles do not divide a "
+            "tensor, copy by copy_if with predicates of elem_less"
+        )
 
 
 def _verify(module: ModuleOp) -> None:

@@ -48,6 +48,7 @@ from mugraph.dialects.te.functions import (
     input_parameters,
     is_result,
     is_texpr,
+    parameter_names,
     written_parameters,
 )
 from mugraph.dialects.te.iterations import IterationOp
@@ -163,6 +164,7 @@ __all__ = [
     "input_parameters",
     "is_result",
     "is_texpr",
+    "parameter_names",
     "touches_in",
     "touches_of",
     "written_parameters",

@@ -25,6 +25,14 @@ def is_result(function: FuncOp, position: int) -> bool:
     return attributes is not None and RESULT in attributes.data[position].data
 
 
+def parameter_names(function: FuncOp) -> list[str]:
+    """The names of the parameters."""
+    return [
+        argument.name_hint or f"arg{position}"
+        for position, argument in enumerate(function.body.block.args)
+    ]
+
+
 def written_parameters(function: FuncOp) -> tuple[int, ...]:
     """The parameters that the function or one that it calls may write, the declared result too."""
     return tuple(

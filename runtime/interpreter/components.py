@@ -12,14 +12,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from mugraph.dialects.kn.random import Distribution
 from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from mugraph.dialects.kn.random import Distribution
 
 
 def existing_rows(count: int, numbers: Array, what: str = "row") -> Array:

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from mugraph.dialects.elementwise import FP4_NUMBERS, NF4_NUMBERS, ScalarFunction
-from mugraph.dialects.tb import Groups
 from mugraph.dialects.windows import Windows
 from mugraph.runtime.interpreter.arithmetic import Array, is_whole
 from mugraph.runtime.interpreter.components import ComponentArray, existing_rows, with_rows
 from mugraph.runtime.interpreter.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from mugraph.dialects.tb import Groups
 
 
 def silu(x: Array) -> Array:

@@ -7,12 +7,10 @@ The sub-packages are folders of the repository: ``mugraph.dialects`` (``mugraph_
 ``import mugraph.dialects.cute`` stays cheap.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mugraph.version import __version__ as __version__
+from mugraph.when_used import imported_when_used
 
 if TYPE_CHECKING:
     from mugraph.dialects.plan import Plan
@@ -20,16 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "compile", "compile_all", "load"]
 
-_HOMES = {
-    "Plan": "mugraph.dialects.plan",
-    "compile": "mugraph.jit",
-    "compile_all": "mugraph.jit",
-    "load": "mugraph.jit",
-}
-"""The module of each name, imported when the name is first used."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'mugraph' has no attribute '{name}'")
+__getattr__ = imported_when_used(
+    __name__,
+    {"Plan": "dialects.plan", **dict.fromkeys(("compile", "compile_all", "load"), "jit")},
+)

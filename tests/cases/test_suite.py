@@ -41,7 +41,7 @@ def built(
     needs_emulator: None, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[list[Built], Path]:
     folder = tmp_path_factory.mktemp("cases")
-    settings = Settings(folder, jobs=2, batch=9, emulate=True)
+    settings = Settings(folder, jobs=2, batch=24, emulate=True)
     return build(select(EMULATED), settings, say=lambda _: None), folder
 
 

@@ -397,5 +397,5 @@ def _check(compiled: Sequence[Compiled]) -> list[PropertyError | None]:
         return check_together(compiled, Path(folder))
 
 
-MUGRAPHS = CheckedLater(_check, enough=24)
+MUGRAPHS = CheckedLater(_check, enough=48)
 """What is emulated after the tests of several files."""

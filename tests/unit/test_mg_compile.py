@@ -92,13 +92,13 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def test_several_at_once_with_caches_of_their_own(machine: Path) -> None:
     # One of them has none: a file stands where the folder would be.
-    (machine / "cache2").write_text("")
-    running = [start(machine, number) for number in range(3)]
+    (machine / "cache1").write_text("")
+    running = [start(machine, number) for number in range(2)]
     said = [process.communicate()[1] for process in running]
-    assert [process.returncode for process in running] == [0] * 3, said
-    written = [files_of(machine / f"out{number}") for number in range(3)]
+    assert [process.returncode for process in running] == [0] * 2, said
+    written = [files_of(machine / f"out{number}") for number in range(2)]
     # Their folder has one name, which is in the bytes.
-    assert written[0] == written[1] == written[2] and len(written[0]) == 8
+    assert written[0] == written[1] and len(written[0]) == 8
     (folder,) = {line.split()[0] for line in (machine / "started").read_text().splitlines()}
     assert not Path(folder).exists() and not Path(f"{folder}.lock").exists()
 

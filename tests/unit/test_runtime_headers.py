@@ -33,17 +33,39 @@ def emulating_compiler(needs_emulator: None) -> list[str]:
     return [*emulated.emulating_compiler(WARNINGS), "-include", str(header)]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_self_test_emulated(program: str, emulating_compiler: list[str]) -> None:
-    source = SELF_TESTS / f"{program}.cu"
+def all_self_tests() -> str:
+    """One C++ program of all self-tests, since most of what they need of the compiler is the same.
+
+    Its argument names the one that runs.  What their kernels share is the emulator's memory.
+    """
+    headers = [f'#include "{name}"' for name in ("harness.h", "meet.h")]
+    memory = 'extern unsigned char shared_memory[] asm("shared_memory");'
+    parts = [f'namespace {name} {{\n{memory}\n#include "{name}.cu"\n}}' for name in PROGRAMS]
+    calls = [f'  if (name == "{name}") return {name}::main();' for name in PROGRAMS]
+    start = "int main(int, char** arguments) {\n  std::string const name = arguments[1];"
+    return "\n".join([*headers, *parts, start, *calls, "  return 2;\n}\n"])
+
+
+@pytest.fixture(scope="module")
+def self_tests(emulating_compiler: list[str]) -> Path:
+    """The program of all self-tests."""
+    text = all_self_tests()
 
     def make(folder: Path) -> None:
-        compiled = run([*emulating_compiler, *SIZES, str(source), "-o", str(folder / program)])
+        source = folder / "self_tests.cu"
+        source.write_text(text, encoding="utf-8")
+        compiled = run([*emulating_compiler, *SIZES, str(source), "-o", str(folder / "self_tests")])
         assert compiled.returncode == 0, compiled.stderr
         assert compiled.stderr == ""
 
-    key = digest_of([emulated.headers_digest(), *WARNINGS, *SIZES, source.read_bytes()])
-    result = run([str(compiled_once(key, program, make))])
+    sources = [(SELF_TESTS / f"{name}.cu").read_bytes() for name in PROGRAMS]
+    key = digest_of([emulated.headers_digest(), *WARNINGS, *SIZES, text, *sources])
+    return compiled_once(key, "self_tests", make)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_self_test_emulated(program: str, self_tests: Path) -> None:
+    result = run([str(self_tests), program])
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{program}: " in result.stdout and " 0 failed" in result.stdout
 

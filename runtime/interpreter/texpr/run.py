@@ -50,14 +50,6 @@ class TexprExecution:
     """What each ``te.anchor`` observed, in the order of the text; sorted, as order is free."""
 
 
-def parameter_names(function: FuncOp) -> list[str]:
-    """The names of the parameters."""
-    return [
-        argument.name_hint or f"arg{position}"
-        for position, argument in enumerate(function.body.block.args)
-    ]
-
-
 def run_texpr(
     function: FuncOp,
     inputs: Sequence[Array],
@@ -82,7 +74,7 @@ def run_texpr(
     runner = Runner(precision, None if seed is None else np.random.default_rng(seed))
     batch = Batch(1)
     given = iter(inputs)
-    names = parameter_names(function)
+    names = te.parameter_names(function)
     takes = len(te.input_parameters(function))
     label = f"function @{function.sym_name.data}"
     if len(inputs) != takes:

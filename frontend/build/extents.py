@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
@@ -100,18 +101,19 @@ class Extent(NamedNumber):
         """Whether it is the same extent; raises where only the call says whether it is a number."""
         if isinstance(other, NamedNumber):
             return self.stand_in == other.stand_in
-        if not isinstance(other, int) or other == self.stand_in:
-            return isinstance(other, int)
-        return self.named.fault(other) is None and self.refuse()
+        if not isinstance(other, Real) or other == self.stand_in:
+            return isinstance(other, Real)
+        whole: Any = math.floor(other) if math.isfinite(other) else None
+        return other == whole and self.named.fault(whole) is None and self.refuse()
 
     __hash__ = NamedNumber.__hash__
     __bool__ = NamedNumber.refuse
 
-    def _holds(self, comparison: Callable[[int, int], bool], other: Any) -> bool:
+    def _holds(self, comparison: Callable[[Any, Any], bool], other: Any) -> bool:
         """What holds of 0 and of the largest value, and so of all."""
-        if not isinstance(other, int) or isinstance(other, NamedNumber):
+        if not isinstance(other, Real):
             return super()._holds(comparison, other)
-        least, most = (comparison(value, other) for value in (0, self.named.largest))
+        least, most = (bool(comparison(value, other)) for value in (0, self.named.largest))
         return least if least == most else self.refuse()
 
     def __repr__(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from mugraph.build.errors import BuildError
@@ -38,7 +39,12 @@ class NamedNumber(_Integer):
         return hash(self.stand_in)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Real) and not _is_size(self.stand_in):
+            return self.refuse()
         return self.stand_in == other
+
+    def __bool__(self) -> bool:
+        return self != 0
 
     def __lt__(self, other: Any) -> bool:
         return self._holds(operator.lt, other)
@@ -85,12 +91,12 @@ class NamedNumber(_Integer):
     def __mod__(self, other: Any) -> Any:
         return self - (self // other) * other
 
-    def _holds(self, comparison: Callable[[int, int], bool], other: Any) -> bool:
+    def _holds(self, comparison: Callable[[Any, Any], bool], other: Any) -> bool:
         """What holds of every value; as an extent of a shape it is neither 0 nor 1."""
         if isinstance(other, NamedNumber) and self.stand_in == other.stand_in:
             return comparison(0, 0)
-        if isinstance(other, int) and other <= 1:
-            return comparison(self.stand_in, other)
+        if isinstance(other, Real) and other <= 1 and _is_size(self.stand_in):
+            return bool(comparison(self.stand_in, other))
         return self.refuse()
 
     def refuse(self, *_: Any) -> NoReturn:
@@ -112,12 +118,31 @@ class NamedNumber(_Integer):
         return self
 
     def __format__(self, spec: str) -> str:
-        return format(self.text, spec)
+        try:
+            return format(self.text, spec)
+        except ValueError:
+            return self.refuse()  # what digits would look like
 
 
 def stand_in(number: int) -> int:
     """A number, or what stands in for it while a graph is built."""
     return number.stand_in if isinstance(number, NamedNumber) else int(number)
+
+
+SMALL = 2**20
+"""By what factors extents are multiplied, at most; primes that stand in are larger."""
+
+
+def _is_size(number: int) -> bool:
+    """Whether a number stands in for a product of extents and a whole number, as of elements.
+
+    Of sums and differences nobody knows more than a call says.
+    """
+    factor = number
+    for prime in STAND_INS:
+        while factor and factor % prime == 0:
+            factor //= prime
+    return 0 < factor < SMALL and factor < number
 
 
 _SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -126,7 +151,7 @@ _SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 def _made(left: Any, sign: str, right: Any) -> Any:
     """What is computed of two numbers, of which one is named: a whole number, or a named one."""
     for number in (left, right):
-        if not isinstance(number, int | NamedNumber):
+        if not isinstance(number, Integral | NamedNumber):
             (right if number is left else left).refuse()
     value: int = _SIGNS[sign](stand_in(left), stand_in(right))
     if value == 0 and sign != "+":

@@ -6,6 +6,7 @@ where memory does (``mugraph.runtime.execute``, ``tests/gpu/runtime/emulator``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from itertools import product
@@ -634,6 +635,15 @@ STAND_INS: list[Callable[[mi.DTensor, mi.Extent], object]] = [
     lambda x, m: x if m > 1 else x + 1.0,
     lambda x, m: x if m == 5 else x + 1.0,
     lambda x, m: x if m else x + 1.0,
+    lambda x, m: x if m == np.int64(5) else x + 1.0,
+    lambda x, m: x if m == 5.0 else x + 1.0,
+    lambda x, m: x if m - 5 else x + 1.0,
+    lambda x, m: x if m - 5 > 0 else x + 1.0,
+    lambda x, m: x if m + 1 > 1 else x + 1.0,
+    lambda x, m: x if m + 1 == 5 else x + 1.0,
+    lambda x, m: x if -m < 0 else x + 1.0,
+    lambda x, m: x if m - mi.Extent("other", largest=8) > 0 else x + 1.0,
+    lambda x, m: f"{m:d}",
     lambda x, m: x * int(m),
     lambda x, m: [x for _ in range(m)],
     lambda x, m: [x] * (m & 7),
@@ -648,7 +658,7 @@ def test_nothing_depends_on_what_stands_in_for_an_extent(
 ) -> None:
     graph, m = mi.new_kernel_graph(), rows()
     x = graph.new_input((m, 16), name="x")
-    with pytest.raises(mi.BuildError, match=r"'m.*' is known only at a call: while a graph is"):
+    with pytest.raises(mi.BuildError, match=r"'-?m.*' is known only at a call: while a graph is"):
         compute(x, m)
 
 
@@ -660,6 +670,10 @@ def test_comparisons_answer_what_holds_of_every_value() -> None:
     assert not m < 0
     assert m != 65
     assert m != 12  # no multiple of 8
+    assert m != 12.0
+    assert m != math.inf
+    assert m <= np.int64(64)
+    assert m * np.int64(2) == 2 * m
     assert m == m
     assert m <= m
     assert m != other

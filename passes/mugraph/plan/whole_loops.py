@@ -16,7 +16,7 @@ from mugraph.passes.mugraph.retile.partition import Partition
 from mugraph.passes.targets import Target
 
 PARTS_NS = 2300.0
-"""What parts of sums of up to 64 rows cost more than is estimated, beside loops that stay whole.
+"""What parts of sums of 64 rows cost more than is estimated, beside loops that stay whole.
 
 In a gated attention output of 64 rows a product of 2048 x 2048 whose loop is divided over four
 blocks is estimated to take 5.9 us, and 7.9 whole with 32 columns a block; the programs took 9.7 and

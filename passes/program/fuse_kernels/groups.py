@@ -130,6 +130,8 @@ class Program:
             for view in bits(self.views & ~((1 << number + 1) - 1)):
                 if self.needed[view] == 1 << number:
                     self.views_of[number] |= 1 << view | self.views_of[view]
+        self.copied: Group = sum({1 << place[op] | self.views_of[place[op]] for op in copied})
+        """Views that need a copy, and views of them: a kernel computes none, so it stores none."""
         spread = self._in_order(self._units(apart=apart, spread=True))
         self.units = self._units(apart=apart, spread=False) if spread is None else spread
         self.segments: Sequence[Segment] = [Segment(self.first_prefix(), self.units)]
@@ -228,17 +230,27 @@ class Program:
 
     def may_share(self, group: Group) -> bool:
         """Whether operators may share a kernel: a view only between others of it."""
+        asked = self.moving | self.copied
         return not group & ~self.sharing & ~self.moving and all(
-            self._is_between(number, group) for number in bits(group & self.moving)
+            self._may_be_in(group, number) for number in bits(group & asked)
         )
 
     def obstacles(self, group: Group) -> list[Operation]:
         """The operators for which a group may share no kernel."""
-        return [
-            self.operators[number]
-            for number in bits(group & ~self.sharing)
-            if not self.moving >> number & 1 or not self._is_between(number, group)
-        ]
+        return [self.operators[each] for each in bits(group) if not self._may_be_in(group, each)]
+
+    def _may_be_in(self, group: Group, number: int) -> bool:
+        """Whether an operator of a group may share a kernel with the others."""
+        if self.copied >> number & 1 and not self._is_used_within(number, group):
+            return False
+        if self.moving >> number & 1:
+            return self._is_between(number, group)
+        return bool(self.sharing >> number & 1)
+
+    def _is_used_within(self, number: int, group: Group) -> bool:
+        """Whether operators of a group alone use the results of one."""
+        is_kept = any(result in self.kept for result in self.operators[number].results)
+        return not is_kept and not self.used_by[number] & ~group
 
     def _is_between(self, number: int, group: Group) -> bool:
         """Whether an operator is a view of what a group computes, for others of the group."""

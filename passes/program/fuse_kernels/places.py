@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.ir import Operation, SSAValue
@@ -95,6 +96,11 @@ def places_of(operators: Sequence[Operation], atoms: Atoms) -> dict[Tensor, Plac
                 for own, new in zip(atoms.dims(value), atoms.dims(result), strict=True):
                     if len(own) == 1 and len(new) == 1:
                         lines.tie(used[own[0]], made[new[0]])
+                    elif len(own) == 1 and 1 < _extent(new) < _extent(own):
+                        raise NotFusedError(
+                            f"{op_label(op)} takes a part of a dimension, and a view splits that "
+                            "part alone"
+                        )
     for op in operators:
         if isinstance(op, kn.MatmulOp):
             lhs, rhs = row(op.lhs, op), row(op.rhs, op)
@@ -115,6 +121,10 @@ def places_of(operators: Sequence[Operation], atoms: Atoms) -> dict[Tensor, Plac
             for atom in columns[-1:]:
                 lines.place(rhs[atom], COLUMNS)
     return _placed(lines)
+
+
+def _extent(row: Sequence[Atom]) -> int:
+    return math.prod(atom.extent for atom in row)
 
 
 def _placed(lines: _Lines) -> dict[Tensor, Places]:

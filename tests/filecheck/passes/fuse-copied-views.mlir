@@ -26,3 +26,15 @@ func.func @project(%a: tensor<16x16x128xf16>, %g: tensor<16x2048xf16>, %w: tenso
   %o = kn.matmul %x, %w : (tensor<16x2048xf16>, tensor<2048x512xf16>) -> tensor<16x512xf16>
   func.return %o : tensor<16x512xf16>
 }
+
+// A kernel stores what it computes, and no copy: where others use it, too, it stays by itself.
+// CHECK-LABEL: func.func @kept
+// CHECK: %[[COPY:.*]] = kn.reshape %{{.*}} : tensor<33x4x2xf16> -> tensor<33x8xf16>
+// CHECK-NOT: kn.customized
+// CHECK: func.return %[[COPY]],
+func.func @kept(%a: tensor<33x2x4xf16>) -> (tensor<33x8xf16>, tensor<33x8xf16>) {
+  %t = kn.transpose %a dims [0, 2, 1] : tensor<33x2x4xf16> -> tensor<33x4x2xf16>
+  %m = kn.reshape %t : tensor<33x4x2xf16> -> tensor<33x8xf16>
+  %s = kn.square %m : tensor<33x8xf16> -> tensor<33x8xf16>
+  func.return %m, %s : tensor<33x8xf16>, tensor<33x8xf16>
+}

@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mugraph.build.errors import BuildError, in_names, require_integers
-from mugraph.build.named_numbers import NamedNumber
+from mugraph.build.named_numbers import SMALL, NamedNumber
 from mugraph.build.tensors import DTensor
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
@@ -33,12 +33,18 @@ from mugraph.passes.program.named_extents import (
     require_parallel,
 )
 
+APART = 2**12
+"""How far primes that stand in are apart, so that ``n + 14`` is no other extent's."""
+
 
 def _stand_ins() -> Iterator[int]:
-    """Primes that stand in for extents, from 2^24 down."""
-    for number in range(2**24, 2, -1):
-        if all(number % factor for factor in range(2, math.isqrt(number) + 1)):
+    """Primes that stand in for extents, from 2^24 down to factors that are called small."""
+    number = 2**24
+    while number > SMALL:
+        is_prime = all(number % factor for factor in range(2, math.isqrt(number) + 1))
+        if is_prime:
             yield number
+        number -= APART if is_prime else 1
 
 
 _PRIMES = _stand_ins()
@@ -87,7 +93,12 @@ class Extent(NamedNumber):
             raise BuildError(f"Extent '{name}' {fault}")
         prime = next((number for number, known in STAND_INS.items() if known == name), None)
         if prime is None:
-            prime = next(_PRIMES)
+            prime = next(_PRIMES, None)
+            if prime is None:
+                raise BuildError(
+                    f"Extent '{name}': this process has named {len(STAND_INS)} extents, as many as "
+                    "it can; use names again in other graphs"
+                )
             STAND_INS[prime] = name
         holder = None if held is None else held.value
         if holder is not None and not isinstance(holder, BlockArgument):

@@ -723,3 +723,12 @@ def test_programs_that_are_refused(
         graph.mark_output(program(graph, rows()))
         graph.module()
     assert message in str(error.value)
+
+
+def test_a_sum_with_a_small_number_is_no_other_extent() -> None:
+    graph = mi.new_kernel_graph("program")
+    extents = [mi.Extent(f"apart{number}", largest=64) for number in range(8)]
+    for extent in extents:
+        for added in range(1, 128):
+            with pytest.raises(mi.BuildError, match=rf"would be 'apart\d - {added}'"):
+                graph.new_input((extent - added, 4))

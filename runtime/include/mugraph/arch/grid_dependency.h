@@ -22,6 +22,8 @@ __device__ __forceinline__ void grid_wait() {
 __device__ __forceinline__ void grid_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
+#elif defined(MUGRAPH_GRID_LAUNCH)
+  MUGRAPH_GRID_LAUNCH();
 #endif
 }
 

@@ -5,8 +5,9 @@
 // is a fiber; fibers change at barriers and at warp-wide instructions only, so data races are not found, but their
 // order, and that of the blocks of a cooperative launch, which run in turns, is reversed at every other launch (and may
 // be drawn: emulator::drawn_order). In a kernel that overlaps with the one before it, device memory that is not
-// marked as constant faults until the block's first grid_wait(), which every block must reach. What is emulated faithfully: who holds what in ldmatrix and mma, cp.async
-// copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
+// marked as constant faults until the block's first grid_wait(), which every block must reach; but for what the one
+// before it left as it was, if each of its blocks had waited before it let the next kernel start. What is emulated
+// faithfully: who holds what in ldmatrix and mma, cp.async copies that land no sooner than they are waited for, mbarriers and bulk copies (bulk_copy.h), shared memory that
 // starts as NaN, and faults for accesses past
 // the end of a cudaMalloc and for ldmatrix lines outside shared memory or not aligned. Device code declares its
 // dynamic shared memory as `extern __shared__ ... unsigned char shared_memory[]`.
@@ -29,6 +30,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,7 @@
 // Static shared memory: blocks run one after the other, and all threads of one are fibers of this thread.
 #define MUGRAPH_STATIC_SHARED static
 #define MUGRAPH_GRID_WAIT emulator::grid_wait
+#define MUGRAPH_GRID_LAUNCH emulator::grid_launch
 #define MUGRAPH_KERNEL emulator::Kernel
 #define MUGRAPH_ACQUIRE_COUNT emulator::acquire_count
 
@@ -143,16 +146,30 @@ struct Allocation {
   char* start;
   std::size_t bytes;
   bool is_constant = false;
+  bool is_settled = false;  // the kernel before this one waited before it let this one start, and left it as it was
+  std::size_t content = 0;  // a hash, from before the kernel that runs
 };
 
 inline std::vector<Allocation> allocations;
 inline std::size_t alignment = 16;  // of what cudaMalloc gives; of a GPU's own it is 256
 inline bool waits_for_grids = false;  // the kernel that runs was launched to overlap
 inline bool has_waited = true;
+inline bool starts_next_early = false;  // a block of the kernel that runs lets the next one start before it has waited
+
+inline std::size_t content_of(Allocation const& allocation) {
+  return std::hash<std::string_view>{}({allocation.start, allocation.bytes});
+}
+
+// What is settled when the next kernel starts.
+inline void settle() {
+  for (Allocation& allocation : allocations) {
+    allocation.is_settled = !starts_next_early && allocation.content == content_of(allocation);
+  }
+}
 
 inline void protect(int protection) {
   for (Allocation const& allocation : allocations) {
-    if (!allocation.is_constant) mprotect(allocation.start, allocation.bytes, protection);
+    if (!allocation.is_constant && !allocation.is_settled) mprotect(allocation.start, allocation.bytes, protection);
   }
 }
 
@@ -169,6 +186,8 @@ inline void grid_wait() {
   has_waited = true;
   protect(PROT_READ | PROT_WRITE);
 }
+
+inline void grid_launch() { starts_next_early = starts_next_early || !has_waited; }
 
 inline Block* block = nullptr;
 inline unsigned launches = 0;
@@ -528,6 +547,8 @@ inline cudaError_t cudaLaunchKernel(emulator::Kernel kernel, dim3 grid, dim3 siz
   gridDim = grid;
   blockDim = size;
   emulator::generator.seed(emulator::drawn_order);
+  emulator::starts_next_early = false;
+  for (emulator::Allocation& allocation : emulator::allocations) allocation.content = emulator::content_of(allocation);
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; x += emulator::cluster_size) {
@@ -545,6 +566,7 @@ inline cudaError_t cudaLaunchKernel(emulator::Kernel kernel, dim3 grid, dim3 siz
       }
     }
   }
+  emulator::settle();
   ++emulator::launches;
   return cudaSuccess;
 }

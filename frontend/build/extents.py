@@ -30,21 +30,18 @@ from mugraph.dialects.tensor_types import STAND_INS, value_label
 from mugraph.passes.program.named_extents import (
     NamedExtentError,
     names_of_values,
+    primes_above,
     require_parallel,
 )
 
 APART = 2**12
-"""How far primes that stand in are apart, so that ``n + 14`` is no other extent's."""
+"""About how far primes that stand in are apart, so that ``n + 14`` is no other extent's."""
 
 
 def _stand_ins() -> Iterator[int]:
     """Primes that stand in for extents, from 2^24 down to factors that are called small."""
-    number = 2**24
-    while number > SMALL:
-        is_prime = all(number % factor for factor in range(2, math.isqrt(number) + 1))
-        if is_prime:
-            yield number
-        number -= APART if is_prime else 1
+    for number in range(2**24 - APART, SMALL, -APART):
+        yield next(primes_above(number))
 
 
 _PRIMES = _stand_ins()

@@ -108,7 +108,8 @@ def _require_holder(function: FuncOp, extent: NamedExtent) -> None:
         raise NamedExtentError(f"{what} is held by {argument}, which {fault}")
 
 
-def _primes_above(number: int) -> Iterator[int]:
+def primes_above(number: int) -> Iterator[int]:
+    """The primes that are larger than a number, in order."""
     for candidate in itertools.count(number + 1):
         if all(candidate % factor for factor in range(2, math.isqrt(candidate) + 1)):
             yield candidate
@@ -120,7 +121,7 @@ def probes_of(function: FuncOp, names: Sequence[str]) -> dict[str, int]:
     types += [type_ for op in function.walk() for type_ in op.result_types]
     shapes = {extents_in(type_) for type_ in types}
     total = sum(extent for shape in shapes for extent in shape if extent > 0)
-    return dict(zip(names, _primes_above(total), strict=False))
+    return dict(zip(names, primes_above(total), strict=False))
 
 
 def at_probes(function: FuncOp) -> tuple[FuncOp, dict[str, int]]:

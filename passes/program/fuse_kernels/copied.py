@@ -25,12 +25,10 @@ def is_free(op: Operation) -> bool:
 
 def is_copied(op: Operation) -> bool:
     """Whether an operator is a reshape of an argument, or of a view of one, that needs a copy."""
-    return isinstance(op, ReshapeOp) and _joins(op, _strides_of_given(op.input))
-
-
-def _joins(op: ReshapeOp, strides: Sequence[int] | None) -> bool:
-    """Whether a reshape joins dimensions that do not follow each other in memory."""
-    own, wanted = shape_of(op.input.type), shape_of(op.result.type)
+    if not isinstance(op, ReshapeOp):
+        return False
+    strides, own = _strides_of_given(op.input), shape_of(op.input.type)
+    wanted = shape_of(op.result.type)
     return strides is not None and strides_of_reshaped(own, strides, wanted) is None
 
 

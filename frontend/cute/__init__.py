@@ -12,7 +12,7 @@ a kernel of a Python function on tensors.  Names are those of NVIDIA's CuTe DSL.
         ...
 
     launch = add(a, b, c).launch(grid=(64,), block=(128,))
-    launch.run()               # on numpy
+    launch.run()               # by the interpreter
     module = launch.trace()    # for --check-hazards, -t cuda ...
 """
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
-import numpy as np
-
 from mugraph.cute.carried import definition_of, names_read
 from mugraph.cute.control import when
 from mugraph.cute.errors import KernelError
@@ -30,9 +28,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def _is_of_kernel(condition: Any) -> bool:
     """Whether the kernel decides it."""
-    return isinstance(condition, Predicate | Number) or (
-        isinstance(condition, np.ndarray) and condition.ndim > 0
-    )
+    return isinstance(condition, Predicate | Number)
 
 
 def joined(*conditions: Callable[[], Any]) -> Any:

@@ -44,7 +44,7 @@ def printf(*_arguments: Any) -> None:
     """Raises KernelError: a kernel has no output but its tensors."""
     raise KernelError(
         "printf: a kernel prints nothing when it runs; 'print' shows tensors and indices when it "
-        "is recorded, and 'launch.run()' computes on numpy, where arrays can be printed"
+        "is recorded"
     )
 
 

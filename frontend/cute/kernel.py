@@ -30,17 +30,14 @@ from mugraph.cute.branches import with_branches
 from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, reported, short_path
 from mugraph.cute.indices import Index, Numeric
-from mugraph.cute.mbarriers import RunsRecordedError
 from mugraph.cute.numbers import RecordedEngine, element_of
 from mugraph.cute.parameters import is_of_torch, parameter_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
-from mugraph.cute.simt import SimtMachine
-from mugraph.cute.sizes import Size, at_most, grid_at_most
+from mugraph.cute.sizes import Size, at_most
 from mugraph.cute.states import States
 from mugraph.cute.tensors import whole_tensor
 from mugraph.dialects import te
-from mugraph.dialects.cute.engines import ArrayEngine
 from mugraph.dialects.cute.machines import current_machine, running_on
 from mugraph.dialects.cute.tensor import Tensor
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
@@ -159,46 +156,21 @@ class Launch:
             self.call.kernel.function(**{**self.call.arguments, **tensors})
 
     def run(self) -> None:
-        """Runs the kernel on numpy, which writes the arrays that it was called with.
+        """Runs the recorded kernel by the interpreter, which writes the arrays of the call.
 
-        The threads of a block run together, line by line.  Where they hand over through mbarriers
-        the recorded kernel runs instead, by the interpreter.  Raises KernelError where a tensor has
-        no contents.
+        Raises KernelError where a tensor has no contents.
         """
+        from mugraph.runtime.interpreter.texpr import run_texpr
+
         for one in self.call.parameters:
             if one.storage is None:
                 raise KernelError(f"{one.name} has no contents; run the kernel on arrays")
-        before = [one.storage.copy() for one in self.call.parameters]
-        try:
-            self._run_in_step()
-        except RunsRecordedError:
-            for one, elements in zip(self.call.parameters, before, strict=True):
-                one.storage[...] = elements
-            self._run_recorded()
-        except (TypeError, ValueError):  # numpy's words, which know of no kernel
-            self.trace()  # raises what a kernel may not do, with the line
-            raise
-
-    def _run_recorded(self) -> None:
-        from mugraph.runtime.interpreter.texpr import run_texpr
-
         function = cast("FuncOp", self.trace().body.block.first_op)
         inputs = [one for one in self.call.parameters if one.name not in self.call.kernel.results]
         outputs = run_texpr(function, [one.storage for one in inputs], seed=None).outputs
         for one in self.call.parameters:
             if one.name in outputs:
                 one.storage[...] = outputs[one.name].reshape(-1)
-
-    def _run_in_step(self) -> None:
-        grid = grid_at_most(self.grid)
-        for number in range(prod(grid)):
-            machine = SimtMachine(grid, self.block, number)
-            tensors = {
-                one.name: Tensor(ArrayEngine(one.storage, machine.lanes), one.layout)
-                for one in self.call.parameters
-            }
-            with running_on(machine):
-                self._call(tensors)
 
     def trace(self, arch: str = DEFAULT_TARGET) -> ModuleOp:
         """Records the kernel: a module of one function, whose parameters are the tensors.
@@ -325,7 +297,7 @@ def _three(what: str, extents: Sequence[Any]) -> tuple[Any, Any, Any]:
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that kernels call, or one that launches them.
 
-    Its ``if`` is that of kernels.  What it launches on arrays outside of kernels runs on numpy.
+    Its ``if`` is that of kernels.  What it launches on arrays outside of kernels is run.
     """
     found = with_branches(function)
 

@@ -1,4 +1,4 @@
-"""Who executes a kernel: what records it, or numpy, which has the same methods."""
+"""Who executes what is done in a kernel: what records it."""
 
 from __future__ import annotations
 

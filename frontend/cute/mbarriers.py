@@ -32,7 +32,3 @@ class MbarrierPointer:
                 "remainder, such as 'full + k % stages'"
             )
         return self
-
-
-class RunsRecordedError(Exception):
-    """What threads do depends on each other's progress: numpy runs the recorded kernel instead."""

@@ -23,7 +23,7 @@ from mugraph.runtime.interpreter import run_function
 
 @pytest.mark.parametrize("number", range(inputs(10, 100)))
 def test_kernels(number: int) -> None:
-    """By numpy, or by the interpreter where threads hand over; recorded without hazards."""
+    """By the interpreter; recorded without hazards."""
     launch, tensors, exact = drawn(number).launched()
     launch.run()
     np.testing.assert_allclose(tensors[-1], exact, atol=2e-3 * max(1.0, np.abs(exact).max()))

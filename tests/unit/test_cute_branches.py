@@ -1,4 +1,4 @@
-"""Python's ``if`` and loops of ``cutlass`` in kernels, against numpy and the interpreter."""
+"""Python's ``if`` and loops of ``cutlass`` in kernels, against numpy."""
 
 from __future__ import annotations
 
@@ -14,22 +14,17 @@ from mugraph import cute
 from mugraph.cute import cutlass
 from mugraph.dialects.te import KernelOp
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
-from mugraph.runtime.cuda import only_function
-from mugraph.runtime.interpreter.texpr import run_texpr
 
 F32 = np.float32
 
 
 def computed(launch: cute.Launch) -> Any:
-    """The result on numpy, which is that of the interpreter."""
+    """The result, of threads that do not race."""
     module = launch.trace()
     assert all(find_texpr_hazards(op) == [] for op in module.walk() if isinstance(op, KernelOp))
-    results = launch.call.kernel.results
-    given = [one.storage for one in launch.call.parameters if one.name not in results]
-    (found,) = run_texpr(only_function(module), given, seed=None).outputs.values()
     launch.run()
+    results = launch.call.kernel.results
     (result,) = (one.storage for one in launch.call.parameters if one.name in results)
-    np.testing.assert_allclose(found.reshape(-1), result, rtol=1e-6)
     return result
 
 

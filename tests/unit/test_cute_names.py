@@ -11,8 +11,6 @@ from mugraph import cute
 from mugraph.dialects.cute import LayoutError
 from mugraph.dialects.te import KernelOp
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
-from mugraph.runtime.cuda import only_function
-from mugraph.runtime.interpreter.texpr import run_texpr
 
 F16, F32 = np.float16, np.float32
 
@@ -62,9 +60,6 @@ def test_values_and_predicates_in_fragments(shape: tuple[int, int]) -> None:
     expected = 1 - (np.exp(a) + 2 * b) / 4
     launched_add(a, b, c).run()
     assert np.allclose(c, expected)
-    function = only_function(launched_add(a, b, c).trace())
-    found = run_texpr(function, [a, b], seed=None).outputs["c"]
-    assert np.allclose(found.reshape(shape), expected)
 
 
 @cute.kernel(results=["c"])
@@ -143,9 +138,6 @@ def test_a_product_of_named_instructions() -> None:
     launched_product(a, b, c).run()
     expected = a.astype(F32) @ b.T.astype(F32)
     assert np.abs(c - expected).max() < 5e-3
-    kernel = only_function(launched_product(a, b, c).trace())
-    found = run_texpr(kernel, [a, b], seed=None).outputs["c"]
-    assert np.abs(found.reshape(c.shape) - expected).max() < 5e-3
 
 
 @cute.kernel(results=["c"])
@@ -376,24 +368,16 @@ def softmax(x: Any, out: Any) -> None:
     to.store(powers / of_row(powers, cute.ReductionOp.ADD, 0.0))
 
 
-def both_ways(launch: cute.Launch, inputs: list[Any], result: Any) -> list[Any]:
-    """The result on numpy and in the interpreter."""
-    launch.run()
-    function = only_function(launch.trace())
-    (found,) = run_texpr(function, inputs, seed=None).outputs.values()
-    return [result, found.reshape(result.shape)]
-
-
 def test_vectors_are_reduced() -> None:
     x = np.random.default_rng(7).standard_normal((3, 32), F32)
     out = np.empty_like(x)
     powers = np.exp(x - x.max(1, keepdims=True))
-    for found in both_ways(softmax(x, out).launch(grid=(3,), block=(8,)), [x], out):
-        assert np.allclose(found, powers / powers.sum(1, keepdims=True))
+    softmax(x, out).launch(grid=(3,), block=(8,)).run()
+    assert np.allclose(out, powers / powers.sum(1, keepdims=True))
 
 
 def test_numbers_of_few_bits_are_computed_in_32() -> None:
-    """On numpy, too: products of i8 and f16 overflowed there."""
+    """Products of i8 and f16 do not overflow."""
 
     @cute.kernel(results=["c"])
     def product(a: Any, b: Any, c: Any) -> None:
@@ -405,8 +389,8 @@ def test_numbers_of_few_bits_are_computed_in_32() -> None:
     for dtype, wide in ((np.int8, np.int32), (F16, F32)):
         a = np.full(32, 120 if dtype == np.int8 else 6e4, dtype)
         c = np.empty(32, wide)
-        for found in both_ways(product(a, a, c).launch(grid=(1,), block=(32,)), [a, a], c):
-            assert np.array_equal(found, a.astype(wide) ** 2)
+        product(a, a, c).launch(grid=(1,), block=(32,)).run()
+        assert np.array_equal(c, a.astype(wide) ** 2)
 
     @cute.kernel(results=["c"])
     def doubled(a: Any, c: Any) -> None:
@@ -415,8 +399,8 @@ def test_numbers_of_few_bits_are_computed_in_32() -> None:
         cute.axpby(2.0, mine, 0.0, to)
 
     a, c = np.full(16, 6e4, F16), np.empty(16, F32)
-    for found in both_ways(doubled(a, c).launch(grid=(1,), block=(8,)), [a], c):
-        assert np.array_equal(found, 2 * a.astype(F32))
+    doubled(a, c).launch(grid=(1,), block=(8,)).run()
+    assert np.array_equal(c, 2 * a.astype(F32))
 
 
 def test_arithmetic_is_that_of_python() -> None:
@@ -432,8 +416,8 @@ def test_arithmetic_is_that_of_python() -> None:
     a = generator.integers(1, 9, 32, dtype=np.int32)
     x, c = 4 * generator.standard_normal(32, F32), np.empty(32, F32)
     expected = np.where(a > x, abs(x) ** 3, 1 / a) + a / (a + 3) + a * x
-    for found in both_ways(mixed(a, x, c).launch(grid=(1,), block=(32,)), [a, x], c):
-        assert np.allclose(found, expected, rtol=1e-5)
+    mixed(a, x, c).launch(grid=(1,), block=(32,)).run()
+    assert np.allclose(c, expected, rtol=1e-5)
 
 
 def test_what_is_no_grid_and_no_number_is_said() -> None:
@@ -452,7 +436,7 @@ def test_what_is_no_grid_and_no_number_is_said() -> None:
         cute.make_tensor(a, 4).load().reduce(cute.ReductionOp.ADD, 0.0, 1)
 
 
-def test_numpy_refuses_what_recording_refuses() -> None:
+def test_a_run_refuses_what_recording_refuses() -> None:
     @cute.kernel(results=["c"])
     def clipped(a: Any, c: Any) -> None:
         thread, _, _ = cute.arch.thread_idx()

@@ -15,8 +15,6 @@ from unit.test_cute_kernels import kernel_of, line_of
 from mugraph import cute
 from mugraph.errors import UserError
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
-from mugraph.runtime.cuda import only_function
-from mugraph.runtime.interpreter.texpr import run_texpr
 
 F16, F32 = np.float16, np.float32
 
@@ -53,9 +51,6 @@ def test_reductions_of_warps_and_of_parts(group: int) -> None:
     wide = x.astype(np.float64)
     exact = np.exp(wide) / np.exp(wide).sum(1, keepdims=True)
     assert np.abs(y - exact).max() < 1e-3
-    function = only_function(launch.trace())
-    found = run_texpr(function, [x], seed=None).outputs["y"]
-    np.testing.assert_allclose(found.reshape(y.shape), y, atol=1e-3)
     assert find_texpr_hazards(kernel_of(launch)) == []
 
 
@@ -92,8 +87,6 @@ def test_shuffles(kind: str, offset: Any, clamp: Any, source: Any, dtype: Any) -
     launch.run()
     exact = [lane // 32 * 32 + source(lane % 32) for lane in range(64)]
     np.testing.assert_array_equal(y, exact)
-    function = only_function(launch.trace())
-    np.testing.assert_array_equal(run_texpr(function, [x], seed=None).outputs["y"], exact)
 
 
 def test_warps_that_are_not_whole() -> None:
@@ -216,10 +209,7 @@ def test_matrices_are_stored() -> None:
         launch.run()
         exact = a.astype(np.float64) @ b.astype(np.float64).T
         assert np.abs(c - exact).max() < 5e-3
-        function = only_function(launch.trace())
         assert "stmatrix.sync.aligned.m8n8.x4.shared.b16" in launch.text()
-        found = run_texpr(function, [a, b], seed=None).outputs["c"]
-        assert np.abs(found.reshape(c.shape) - exact).max() < 5e-3
         assert find_texpr_hazards(kernel_of(launch)) == []
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mugraph.dialects.cute.errors import LayoutError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -28,36 +27,16 @@ class Engine(Protocol):
         ...
 
 
-class Lanes:
-    """The threads of a block that run together, and which of them are active."""
-
-    def __init__(self, count: int):
-        import numpy
-
-        self.count = count
-        self.active: NDArray[np.bool_] = numpy.ones(count, dtype=numpy.bool_)
-
-    def chosen(self, values: Any, rows: int) -> Any:
-        """The rows of the active threads, of an array of a row a thread or one for all."""
-        import numpy
-
-        return numpy.broadcast_to(values, (rows, *values.shape[1:]))[self.active]
-
-
 class ArrayEngine:
-    """The elements of a one-dimensional numpy array, as they lie in memory.
+    """The elements of a one-dimensional numpy array, as they lie in memory."""
 
-    With ``lanes``, only active threads write, and what others read means nothing.
-    """
-
-    def __init__(self, storage: NDArray[Any], lanes: Lanes | None = None):
+    def __init__(self, storage: NDArray[Any]):
         if storage.ndim != 1:
             raise LayoutError(
                 f"ArrayEngine: storage has {storage.ndim} dimensions; give the one-dimensional "
                 "array of its elements (array.reshape(-1), a view if the array is contiguous)."
             )
         self.storage = storage
-        self.lanes = lanes
 
     @property
     def dtype(self) -> Any:
@@ -76,33 +55,24 @@ class ArrayEngine:
     def load(self, index: Any) -> Any:
         """The element at an index, or at those of all threads."""
         if isinstance(index, int) or index.ndim == 0:
-            found = self.storage[self._checked(index)]
-        else:
-            found = self.gather(index[:, None])[:, 0]
-        return found if self.lanes is None else computed(found)
+            return self.storage[self._checked(index)]
+        return self.gather(index[:, None])[:, 0]
 
     def store(self, index: Any, value: Any) -> None:
         """Write the element at an index, or at those of all threads."""
-        if self.lanes is None and (isinstance(index, int) or index.ndim == 0):
+        if isinstance(index, int) or index.ndim == 0:
             self.storage[self._checked(index)] = value
             return
         self.scatter(_one_place(index), _one_value(value))
 
     def gather(self, places: Any) -> Any:
         """The elements at places."""
-        import numpy
-
-        if self.lanes is not None and len(places) > 1:
-            places = numpy.where(self.lanes.active[:, None], places, 0)
         return self.storage[self._checked(places)] if places.size else self.storage[places]
 
     def scatter(self, places: Any, values: Any) -> None:
         """Write the elements at places, in the order of threads."""
         import numpy
 
-        if self.lanes is not None:
-            places = self.lanes.chosen(places, self.lanes.count)
-            values = self.lanes.chosen(values, self.lanes.count)
         if places.size:
             self._checked(places)
         places, values = numpy.broadcast_arrays(places, values)
@@ -131,9 +101,13 @@ def computed(values: Any) -> Any:
 class RegisterEngine:
     """Elements that each thread of a block has for itself: an array ``[threads, elements]``."""
 
-    def __init__(self, storage: NDArray[Any], lanes: Lanes):
+    def __init__(self, storage: NDArray[Any]):
         self.storage = storage
-        self.lanes = lanes
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are."""
+        return len(self.storage)
 
     @property
     def dtype(self) -> Any:
@@ -145,7 +119,7 @@ class RegisterEngine:
         return computed(self.gather(_one_place(index))[:, 0])
 
     def store(self, index: Any, value: Any) -> None:
-        """Write the elements of all active threads at an index."""
+        """Write the elements of all threads at an index."""
         self.scatter(_one_place(index), _one_value(value))
 
     def gather(self, places: Any) -> Any:
@@ -157,12 +131,19 @@ class RegisterEngine:
         return numpy.take_along_axis(self.storage, places, 1)
 
     def scatter(self, places: Any, values: Any) -> None:
-        """Write the elements of all active threads at places."""
+        """Write the elements of all threads at places."""
         import numpy
 
-        threads = numpy.flatnonzero(self.lanes.active)[:, None]
-        places = self.lanes.chosen(places, self.lanes.count)
-        self.storage[threads, places] = self.lanes.chosen(values, self.lanes.count)
+        self.storage[numpy.arange(self.threads)[:, None], places] = values
+
+
+def new_registers(elements: int, dtype: Any, threads: int | None) -> Engine:
+    """Registers of zeros: of one thread where there is no number of them, or of each."""
+    import numpy
+
+    if threads is None:
+        return ArrayEngine(numpy.zeros(elements, dtype))
+    return RegisterEngine(numpy.zeros((threads, elements), dtype))
 
 
 class CountingEngine:

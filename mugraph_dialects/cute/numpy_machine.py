@@ -11,10 +11,9 @@ from typing import Any
 from mugraph.dialects.cute.engines import computed
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.layout import Layout
-from mugraph.dialects.cute.machines import NumpyRegisters
 
 
-class NumpyMachine(NumpyRegisters):
+class NumpyMachine:
     """Executes on numpy arrays, of one thread or of all threads of a block together."""
 
     def copy(self, atom: Any, source: Any, target: Any, where: Any) -> None:
@@ -61,22 +60,10 @@ def _has_places(tensor: Any) -> bool:
 
 def _copy_one_by_one(source: Any, target: Any, where: Any) -> None:
     """In order; a predicate is that of an element, or of a vector of the first mode."""
-    import numpy
-
     per_predicate = 1 if where is None else target.size() // where.size()
     for point in range(target.size()):
-        holds = True if where is None else where[point // per_predicate]
-        if isinstance(holds, bool | numpy.bool_):
-            if holds:
-                target[point] = source[point]
-            continue
-        lanes = target.engine.lanes
-        before = lanes.active
-        lanes.active = before & holds
-        try:
+        if where is None or where[point // per_predicate]:
             target[point] = source[point]
-        finally:
-            lanes.active = before
 
 
 def _multiply_alone(a: Any, b: Any, c: Any) -> None:
@@ -145,9 +132,7 @@ def _copy_across(atom: Any, source: Any, target: Any) -> None:
     src, dst, _ref = atom.value_layouts(8 * source.dtype.itemsize)
     read = source.engine.gather(source.places())
     places = target.places()
-    threads = _threads(
-        read, places, *([[0] * source.engine.lanes.count] if source.engine.lanes else [])
-    )
+    threads = _threads(read, places)
     who = _threads_of(atom.thr_id, threads, atom.name)
     read = _spread(read, threads).reshape(threads, -1, src[1].size())
     data = numpy.zeros((len(who), read.shape[1], max(src.cosize(), dst.cosize())), read.dtype)
@@ -167,8 +152,7 @@ def _multiply_together(atom: Any, a: Any, b: Any, c: Any) -> None:
 
     places = c.places()
     parts = [a.engine.gather(a.places()), b.engine.gather(b.places()), c.engine.gather(places)]
-    lanes = getattr(c.engine, "lanes", None)
-    threads = max(_threads(*parts, places), 1 if lanes is None else lanes.count)
+    threads = _threads(*parts, places)
     who = _threads_of(atom.thr_id, threads, atom.name)
     m, n, k = atom.shape_mnk
     # Sums of integers are exact in their type, those of narrow floats in f32.

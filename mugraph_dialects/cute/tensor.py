@@ -29,8 +29,8 @@ from mugraph.dialects.cute.engines import (
     ArrayEngine,
     CountingEngine,
     Engine,
-    Lanes,
     TransformEngine,
+    new_registers,
 )
 from mugraph.dialects.cute.errors import LayoutError
 from mugraph.dialects.cute.int_tuple import (
@@ -53,7 +53,7 @@ from mugraph.dialects.cute.layout import (
     make_layout,
     make_unchecked,
 )
-from mugraph.dialects.cute.machines import NumpyRegisters, current_machine
+from mugraph.dialects.cute.machines import current_machine
 from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.swizzle import ComposedLayout
 from mugraph.dialects.cute.tiling import tiled_product, zipped_divide
@@ -105,12 +105,12 @@ class Tensor:
     element_type = dtype
 
     @property
-    def lanes(self) -> Lanes | None:
-        """The threads that it is a view of, each with an offset; None where it is of one."""
-        known = getattr(self.engine, "lanes", None)
+    def threads(self) -> int | None:
+        """How many threads it is a view of, each with an offset; None where it is of one."""
+        known = getattr(self.engine, "threads", None)
         if known is not None or is_tuple(self.offset) or not getattr(self.offset, "ndim", 0):
             return known
-        return Lanes(len(self.offset))
+        return len(self.offset)
 
     def index(self, coord: Any) -> Any:
         """The engine's index of a coordinate."""
@@ -343,8 +343,10 @@ def make_fragment_like(tensor: Tensor, dtype: DTypeLike | None = None) -> Tensor
 
 
 def _new_registers(layout: Layout[int], dtype: Any, like: Tensor | None = None) -> Tensor:
-    machine = current_machine() or NumpyRegisters(None if like is None else like.lanes)
-    return Tensor(machine.registers(layout.cosize(), dtype), layout)
+    machine, elements = current_machine(), layout.cosize()
+    if machine is not None:
+        return Tensor(machine.registers(elements, dtype), layout)
+    return Tensor(new_registers(elements, dtype, None if like is None else like.threads), layout)
 
 
 def make_fragment_of_shape(

@@ -18,9 +18,6 @@ from mugraph.dialects.cute.algorithms import (
     reduce,
 )
 from mugraph.dialects.cute.atoms import TMA_COPIES, tma_atom
-from mugraph.dialects.cute.engines import ArrayEngine, Lanes
-from mugraph.dialects.cute.machines import running_on
-from mugraph.dialects.cute.numpy_machine import NumpyMachine
 from mugraph.dialects.cute.tensor import (
     Tensor,
     local_partition,
@@ -143,19 +140,17 @@ def test_all_threads_together_multiply_a_tile(mma: TiledMma) -> None:
     a = whole_numbers(rng, (m, k), DTYPES[mma.atom.a_type])
     b = whole_numbers(rng, (n, k), DTYPES[mma.atom.b_type])
     c = np.zeros((m, n), DTYPES[mma.atom.c_type])
-    lanes = Lanes(32 if mma.atom.name.startswith("SM70") else mma.threads)
-    with running_on(NumpyMachine(lanes)):
-        mine = mma.get_slice(np.arange(lanes.count))
-        parts = mine.partition_A(matrix(a)), mine.partition_B(matrix(b))
-        held = [make_fragment_like(part) for part in parts]
-        for part, fragment in zip(parts, held, strict=True):
-            copy(part, fragment)
-        result = mine.partition_C(matrix(c))
-        sums = make_fragment_of_shape(result.shape, c.dtype)
-        clear(sums)
-        for step in range(held[0].layout[2].size()):
-            gemm(mma, held[0][_, _, step], held[1][_, _, step], sums)
-        copy(sums, result)
+    mine = mma.get_slice(np.arange(32 if mma.atom.name.startswith("SM70") else mma.threads))
+    parts = mine.partition_A(matrix(a)), mine.partition_B(matrix(b))
+    held = [make_fragment_like(part) for part in parts]
+    for part, fragment in zip(parts, held, strict=True):
+        copy(part, fragment)
+    result = mine.partition_C(matrix(c))
+    sums = make_fragment_of_shape(result.shape, c.dtype, result)
+    clear(sums)
+    for step in range(held[0].layout[2].size()):
+        gemm(mma, held[0][_, _, step], held[1][_, _, step], sums)
+    copy(sums, result)
     np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
 
@@ -164,14 +159,12 @@ def test_one_call_of_an_instruction() -> None:
     mma = TiledMma("SM80_16x8x8_F32F16F16F32_TN")
     a, b = whole_numbers(rng, (16, 8), np.float16), whole_numbers(rng, (8, 8), np.float16)
     c = np.ones((16, 8), np.float32)
-    lanes = Lanes(32)
-    with running_on(NumpyMachine(lanes)):
-        mine = mma.get_slice(np.arange(32))
-        ta, tb, tc = (
-            part(Tensor(ArrayEngine(x.reshape(-1), lanes), matrix(x).layout))
-            for part, x in ((mine.partition_A, a), (mine.partition_B, b), (mine.partition_C, c))
-        )
-        call_mma(mma, ta[_, 0, 0], tb[_, 0, 0], tc[_, 0, 0])
+    mine = mma.get_slice(np.arange(32))
+    ta, tb, tc = (
+        part(matrix(x))
+        for part, x in ((mine.partition_A, a), (mine.partition_B, b), (mine.partition_C, c))
+    )
+    call_mma(mma, ta[_, 0, 0], tb[_, 0, 0], tc[_, 0, 0])
     np.testing.assert_array_equal(c, 1 + a.astype(np.float32) @ b.astype(np.float32).T)
 
 
@@ -232,16 +225,14 @@ def test_ldmatrix_fills_fragments_as_element_wise_copies_do(name: str, operand: 
     major = (1, rows) if name.endswith("T") else (columns, 1)
     layout = composition(Swizzle(2, 3, 3), Layout((rows, columns), major))
     storage = np.arange(rows * columns).astype(np.float16)
-    lanes = Lanes(mma.threads)
-    with running_on(NumpyMachine(lanes)):
-        tensor = Tensor(ArrayEngine(storage, lanes), layout)
-        thread = np.arange(mma.threads)
-        part = getattr(mma.get_slice(thread), f"partition_{operand}")(tensor)
-        expected, loaded = make_fragment_like(part), make_fragment_like(part)
-        copy(part, expected)
-        load = make_tiled_copy_for(name, 16, mma, operand)
-        mine = load.get_slice(thread)
-        copy(load, mine.partition_S(tensor), mine.retile_D(loaded))
+    tensor = make_tensor(storage, layout)
+    thread = np.arange(mma.threads)
+    part = getattr(mma.get_slice(thread), f"partition_{operand}")(tensor)
+    expected, loaded = make_fragment_like(part), make_fragment_like(part)
+    copy(part, expected)
+    load = make_tiled_copy_for(name, 16, mma, operand)
+    mine = load.get_slice(thread)
+    copy(load, mine.partition_S(tensor), mine.retile_D(loaded))
     held: list[Any] = [loaded.engine, expected.engine]
     np.testing.assert_array_equal(held[0].storage, held[1].storage)
 

@@ -1,6 +1,7 @@
 """Swizzles by brute force: no bank conflicts, nothing outside the buffer, elements distinct."""
 
 import itertools
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from mugraph.dialects.tensor_types import (
     padded_strides,
     physical_elements,
 )
-from mugraph.passes.schedule.plan_swizzle.choose import SwizzleDemand, choose_swizzle
+from mugraph.passes.schedule.plan_swizzle.choose import layout_of_rows
 
 LINE_BYTES = 128
 CHUNK_BYTES = 16
@@ -24,8 +25,17 @@ def addresses(layout: AnyLayout, shape: tuple[int, ...]) -> dict[tuple[int, ...]
     return {at: int(layout(at)) for at in itertools.product(*(range(extent) for extent in shape))}
 
 
+class Rows(NamedTuple):
+    """Rows of a buffer, of which ``chunk`` elements stay together."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element_bytes: int
+    chunk: int
+
+
 @st.composite
-def matrices(draw: st.DrawFn) -> tuple[SwizzleDemand, int]:
+def matrices(draw: st.DrawFn) -> tuple[Rows, int]:
     """A padded matrix read in chunks of 16 bytes across its rows, and its innermost dimension."""
     size = draw(st.sampled_from([2, 4]))
     rows = draw(st.integers(8, 24))
@@ -33,15 +43,14 @@ def matrices(draw: st.DrawFn) -> tuple[SwizzleDemand, int]:
     inner = draw(st.integers(0, 1))
     shape = (columns, rows) if inner == 0 else (rows, columns)
     strides = padded_strides(shape, inner, size)[0]
-    demand = SwizzleDemand(shape, strides, size, CHUNK_BYTES // size, frozenset({0, 1}))
-    return demand, inner
+    return Rows(shape, strides, size, CHUNK_BYTES // size), inner
 
 
 @settings(max_examples=60)
 @given(matrices())
-def test_eight_rows_touch_eight_different_bank_groups(case: tuple[SwizzleDemand, int]) -> None:
+def test_eight_rows_touch_eight_different_bank_groups(case: tuple[Rows, int]) -> None:
     demand, inner = case
-    layout = choose_swizzle(demand)
+    layout = layout_of_rows(*demand)
     offsets = addresses(layout, demand.shape)
     size, rows = demand.element_bytes, demand.shape[1 - inner]
     if base_layout(layout).stride == (1, 1) or demand.shape[inner] == 1:
@@ -61,9 +70,9 @@ def test_eight_rows_touch_eight_different_bank_groups(case: tuple[SwizzleDemand,
 
 @settings(max_examples=60)
 @given(matrices())
-def test_addresses_are_distinct_and_chunks_stay_whole(case: tuple[SwizzleDemand, int]) -> None:
+def test_addresses_are_distinct_and_chunks_stay_whole(case: tuple[Rows, int]) -> None:
     demand, inner = case
-    layout = choose_swizzle(demand)
+    layout = layout_of_rows(*demand)
     offsets = addresses(layout, demand.shape)
     assert len(set(offsets.values())) == len(offsets)
     assert min(offsets.values()) >= 0
@@ -79,10 +88,10 @@ def test_addresses_are_distinct_and_chunks_stay_whole(case: tuple[SwizzleDemand,
 @settings(max_examples=60)
 @given(matrices())
 def test_xor_costs_no_memory_and_a_shift_at_most_a_chunk_a_row(
-    case: tuple[SwizzleDemand, int],
+    case: tuple[Rows, int],
 ) -> None:
     demand, inner = case
-    layout = choose_swizzle(demand)
+    layout = layout_of_rows(*demand)
     plain = Layout(demand.shape, demand.strides)
     rows = demand.shape[1 - inner]
     if isinstance(layout, ComposedLayout):
@@ -95,37 +104,30 @@ def test_xor_costs_no_memory_and_a_shift_at_most_a_chunk_a_row(
 
 @settings(max_examples=30)
 @given(matrices())
-def test_choosing_again_changes_nothing(case: tuple[SwizzleDemand, int]) -> None:
+def test_choosing_again_changes_nothing(case: tuple[Rows, int]) -> None:
     demand, _ = case
-    layout = choose_swizzle(demand)
+    layout = layout_of_rows(*demand)
     stride = base_layout(layout).stride
     assert isinstance(stride, tuple)
-    again = SwizzleDemand(
-        demand.shape,
-        tuple(int(str(step)) for step in stride),
-        demand.element_bytes,
-        demand.chunk,
-        demand.walks,
-    )
-    assert choose_swizzle(again) == layout
+    again = demand._replace(strides=tuple(int(str(step)) for step in stride))
+    assert layout_of_rows(*again) == layout
 
 
 @pytest.mark.parametrize(
-    ("shape", "strides", "size", "chunk", "walks", "expected"),
+    ("shape", "strides", "size", "chunk", "expected"),
     [
-        ((16, 128), (128, 1), 2, 8, {0}, "S<3,3,4> o (16,128):(128,1)"),  # 16 chunks a row
-        ((16, 64), (64, 1), 2, 8, {0}, "S<3,3,3> o (16,64):(64,1)"),  # 8
-        ((16, 32), (32, 1), 2, 8, {0}, "S<2,3,3> o (16,32):(32,1)"),  # 4
-        ((16, 16), (16, 1), 2, 8, {0}, "S<1,3,3> o (16,16):(16,1)"),  # 2
-        ((16, 8), (8, 1), 2, 8, {0}, "(16,8):(8,1)"),  # one: rows are neighbours already
-        ((16, 48), (48, 1), 2, 8, {0}, "(16,48):(56,1)"),  # 6 chunks become 7
-        ((16, 72), (72, 1), 2, 8, {0}, "(16,72):(72,1)"),  # 9 is odd already
-        ((64, 16), (1, 64), 2, 8, {1}, "S<3,3,3> o (64,16):(1,64)"),  # columns
-        ((16, 64), (64, 1), 2, 8, {1}, "(16,64):(64,1)"),  # walked along its rows only
-        ((1, 64), (64, 1), 2, 8, {0}, "(1,64):(64,1)"),  # one row
-        ((16, 64), (64, 1), 4, 1, {0}, "S<5,0,6> o (16,64):(64,1)"),  # single fp32 numbers
-        ((16, 64), (64, 1), 2, 1, {0}, "S<5,1,5> o (16,64):(64,1)"),  # a bank holds two f16
-        ((2, 16, 48), (768, 48, 1), 2, 8, {1}, "(2,16,48):(896,56,1)"),  # outer rows follow
+        ((16, 128), (128, 1), 2, 8, "S<3,3,4> o (16,128):(128,1)"),  # 16 chunks a row
+        ((16, 64), (64, 1), 2, 8, "S<3,3,3> o (16,64):(64,1)"),  # 8
+        ((16, 32), (32, 1), 2, 8, "S<2,3,3> o (16,32):(32,1)"),  # 4
+        ((16, 16), (16, 1), 2, 8, "S<1,3,3> o (16,16):(16,1)"),  # 2
+        ((16, 8), (8, 1), 2, 8, "(16,8):(8,1)"),  # one: rows are neighbours already
+        ((16, 48), (48, 1), 2, 8, "(16,48):(56,1)"),  # 6 chunks become 7
+        ((16, 72), (72, 1), 2, 8, "(16,72):(72,1)"),  # 9 is odd already
+        ((64, 16), (1, 64), 2, 8, "S<3,3,3> o (64,16):(1,64)"),  # columns
+        ((1, 64), (64, 1), 2, 8, "(1,64):(64,1)"),  # one row
+        ((16, 64), (64, 1), 4, 1, "S<5,0,6> o (16,64):(64,1)"),  # single fp32 numbers
+        ((16, 64), (64, 1), 2, 1, "S<5,1,5> o (16,64):(64,1)"),  # a bank holds two f16
+        ((2, 16, 48), (768, 48, 1), 2, 8, "(2,16,48):(896,56,1)"),  # outer rows follow
     ],
 )
 def test_examples(
@@ -133,29 +135,25 @@ def test_examples(
     strides: tuple[int, ...],
     size: int,
     chunk: int,
-    walks: set[int],
     expected: str,
 ) -> None:
-    demand = SwizzleDemand(shape, strides, size, chunk, frozenset(walks))
-    assert str(choose_swizzle(demand)) == expected
+    assert str(layout_of_rows(shape, strides, size, chunk)) == expected
 
 
 def test_rows_that_are_not_evenly_spaced_keep_their_places() -> None:
     """60 is no multiple of the row stride 40: padding the rows would make them overlap."""
-    demand = SwizzleDemand((2, 2, 20), (60, 40, 1), 2, 1, frozenset({0, 1}))
-    assert choose_swizzle(demand) == Layout((2, 2, 20), (60, 40, 1))
+    assert layout_of_rows((2, 2, 20), (60, 40, 1), 2, 1) == Layout((2, 2, 20), (60, 40, 1))
 
 
 @given(
     extents=st.tuples(*[st.integers(1, 6)] * 2, st.sampled_from([4, 8, 20, 24, 40, 64])),
     gaps=st.tuples(st.integers(0, 40), st.integers(0, 40)),
-    walk=st.integers(0, 2),
 )
 def test_no_choice_makes_two_elements_share_an_address(
-    extents: tuple[int, int, int], gaps: tuple[int, int], walk: int
+    extents: tuple[int, int, int], gaps: tuple[int, int]
 ) -> None:
     rows = extents[2] + gaps[0]
     strides = (rows * extents[1] + gaps[1], rows, 1)
-    layout = choose_swizzle(SwizzleDemand(extents, strides, 2, 2, frozenset({walk})))
+    layout = layout_of_rows(extents, strides, 2, 2)
     addresses = [layout(index) for index in range(layout.size())]
     assert len(set(addresses)) == len(addresses)

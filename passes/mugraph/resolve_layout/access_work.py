@@ -56,7 +56,7 @@ from mugraph.passes.memory.wavefronts import (
     sectors,
     store_wavefronts,
 )
-from mugraph.passes.schedule.plan_swizzle.choose import SwizzleDemand, choose_swizzle
+from mugraph.passes.schedule.plan_swizzle.choose import layout_of_rows
 
 _CACHED = 1 << 15
 _CACHED_ARRAYS = 256
@@ -124,12 +124,10 @@ def swizzles_of(
     One for each width of access: 16, 8 and 4 bytes, as far as they differ.
     """
     layouts: list[AnyLayout] = [plain_layout(shape, strides)]
-    everywhere = frozenset(range(len(shape)))
     for width in (16, 8, 4):
         chunk = width // element_bytes
         if chunk:
-            demand = SwizzleDemand(shape, strides, element_bytes, chunk, everywhere)
-            chosen = choose_swizzle(demand)
+            chosen = layout_of_rows(shape, strides, element_bytes, chunk)
             if chosen not in layouts:
                 layouts.append(chosen)
     return tuple(layouts)

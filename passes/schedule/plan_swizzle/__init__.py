@@ -31,7 +31,6 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     with_layout,
 )
-from mugraph.passes.schedule.plan_swizzle.choose import SwizzleDemand, choose_swizzle
 from mugraph.passes.schedule.plan_swizzle.explain_swizzle import explanation
 from mugraph.passes.schedule.plan_swizzle.patterns import (
     Pattern,
@@ -44,8 +43,6 @@ from mugraph.passes.schedule.plan_swizzle.selection import LayoutChoice, choose_
 __all__ = [
     "ExplainSwizzlePass",
     "PlanSwizzlePass",
-    "SwizzleDemand",
-    "choose_swizzle",
     "chosen_layouts",
     "plan_swizzle",
     "planned_types",
@@ -64,16 +61,6 @@ def declared_patterns(root: Operation) -> dict[SSAValue, list[Pattern]]:
                 size = element_bytes_of(access.value.type)
                 found.append(declared_pattern(access, shape, inner, size))
     return patterns
-
-
-def demand_of(value: SSAValue, patterns: Sequence[Pattern]) -> SwizzleDemand:
-    """What the accesses to one value together ask of its layout."""
-    shape, strides = shape_of(value.type), strides_of(resolved_layout_of(value))
-    inner = innermost_dimension(shape, strides)
-    found = [] if inner is None else [each.walks(inner, shape[inner]) for each in patterns]
-    walks = frozenset[int]().union(*(along for along, _ in found))
-    chunk = max((together for _, together in found), default=1)
-    return SwizzleDemand(shape, strides, element_bytes_of(value.type), chunk, walks)
 
 
 @dataclass(frozen=True)
@@ -145,16 +132,13 @@ class _Key:
     layout: AnyLayout
     shape: tuple[int, ...]
     element_bytes: int
-    seed: AnyLayout
     pattern_keys: tuple[tuple[object, ...], ...]
     patterns: Sequence[Pattern] = field(compare=False)
 
 
 @lru_cache(1024)
 def _choice(key: _Key, *, every: bool) -> LayoutChoice:
-    return choose_layout(
-        key.layout, key.shape, key.element_bytes, key.patterns, key.seed, every=every
-    )
+    return choose_layout(key.layout, key.shape, key.element_bytes, key.patterns, every=every)
 
 
 class BufferChoice(NamedTuple):
@@ -188,10 +172,8 @@ def choose_layouts(root: Operation, *, every: bool = False) -> list[BufferChoice
             choice = choose_among(possible, layout, element_bytes_of(value.type), known)
             choices.append(BufferChoice(value, known, choice))
             continue
-        seed = choose_swizzle(demand_of(value, known))
         keys = tuple(pattern.key() for pattern in known)
-        size = element_bytes_of(value.type)
-        key = _Key(layout, shape_of(value.type), size, seed, keys, known)
+        key = _Key(layout, shape_of(value.type), element_bytes_of(value.type), keys, known)
         choice = _choice(key, every=every)
         choices.append(BufferChoice(value, known, choice))
     return choices
@@ -243,8 +225,8 @@ class ExplainSwizzlePass(ModulePass):
     """Prints, to standard error, what ``--plan-swizzle`` would choose and why; changes nothing.
 
     For each shared tile: its accesses, the wavefronts that a block spends on them without a
-    swizzle, under the seeds' rule, under the best xor swizzle and the best padding, the least that
-    any layout needs, and the choice.
+    swizzle, under the best xor swizzle and the best padding, the least that any layout needs, and
+    the choice.
 
     Example line::
 

@@ -21,7 +21,7 @@ def explanation(value: SSAValue, patterns: Sequence[Pattern], choice: LayoutChoi
     ]
     for label, times in _counted(patterns).items():
         lines.append(f"  access  {label}, {times} warp instructions")
-    rows: list[tuple[str, Candidate]] = [("as it was", choice.given), ("seeds' rule", choice.seed)]
+    rows: list[tuple[str, Candidate]] = [("as it was", choice.given)]
     rows += [(_NAMES[candidate.method], candidate) for candidate in choice.best]
     rows.append(("chosen", choice.chosen))
     for name, candidate in rows:

@@ -71,20 +71,6 @@ class Pattern(NamedTuple):
         """How many lanes are served together."""
         return 8 if self.instruction is Instruction.LDMATRIX else lanes_together(self.access_bytes)
 
-    def walks(self, inner: int, extent: int) -> tuple[frozenset[int], int]:
-        """Along which dimensions neighbouring lanes step, and what they take before they do so.
-
-        Steps from the end of a row to the next row are none, where rows of ``extent`` elements lie
-        along the ``inner`` dimension.  What is taken counts up to 16 bytes.
-        """
-        before, after = self.coordinates[0, :-1], self.coordinates[0, 1:]
-        within = (after[:, inner] >= 0) & (before[:, inner] + self.width < extent)
-        steps = (before != after) & within[:, None]
-        across = np.flatnonzero(np.delete(steps, inner, axis=1).any(axis=1))
-        last = before[across[0], inner] - before[0, inner] if len(across) else 0
-        together = min(int(last) + self.width, MATRIX_ROW_BYTES // self.element_bytes)
-        return frozenset(np.flatnonzero(steps.any(axis=0)).tolist()), together
-
     def key(self) -> tuple[object, ...]:
         """Equal for patterns that cost the same under every layout."""
         floors = None if self.floors is None else (self.floors.shape, self.floors.tobytes())

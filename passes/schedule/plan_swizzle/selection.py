@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mugraph.dialects.cute import ComposedLayout, Layout, Swizzle
+from mugraph.dialects.programming_model import LINE_BYTES
 from mugraph.dialects.tensor_types import (
     AnyLayout,
     base_layout,
@@ -24,7 +25,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.costs.memory import BOX_WAVEFRONTS
-from mugraph.passes.schedule.plan_swizzle.choose import LINE_BYTES
+from mugraph.passes.schedule.plan_swizzle.choose import layout_of_rows
 from mugraph.passes.schedule.plan_swizzle.evaluate import (
     ideal,
     nested_wavefronts,
@@ -83,13 +84,12 @@ class Candidate(NamedTuple):
 class LayoutChoice(NamedTuple):
     """The chosen layout, what it is compared with, and why it is the best.
 
-    ``given`` is the buffer's own layout, ``seed`` that of the seeds' rule; ``best`` has the best of
-    each class that was counted.  ``ideal`` are the wavefronts that no layout can save.
+    ``given`` is the buffer's own layout; ``best`` has the best of each class that was counted.
+    ``ideal`` are the wavefronts that no layout can save.
     """
 
     chosen: Candidate
     given: Candidate
-    seed: Candidate
     best: tuple[Candidate, ...]
     ideal: int
     certificate: Certificate
@@ -161,16 +161,15 @@ def choose_layout(
     shape: tuple[int, ...],
     element_bytes: int,
     patterns: Sequence[Pattern],
-    seed_layout: AnyLayout,
     *,
     every: bool = False,
 ) -> LayoutChoice:
     """The layout of a buffer with the fewest wavefronts over its patterns, then the fewest bytes.
 
     Chunks as wide as the widest access stay contiguous and aligned.  Among equals the buffer's
-    dimensions packed without a swizzle come first, then the layout of the seeds' rule, then
-    swizzles of few bits, then small paddings.  It is never worse than ``layout``, nor than that
-    without its swizzle.  ``every`` counts all classes also where an early one is ideal.
+    dimensions packed without a swizzle come first, then the layout of rows, then swizzles of few
+    bits, then small paddings.  It is never worse than ``layout``, nor than that without its
+    swizzle.  ``every`` counts all classes also where an early one is ideal.
     """
     counter = _Counter(patterns, element_bytes)
     given = counter.one(layout)
@@ -178,13 +177,12 @@ def choose_layout(
     extents = extents_of(shape, strides_of(layout), element_bytes, chunk)
     if extents is None or not patterns:
         least = given.cost.wavefronts
-        return LayoutChoice(given, given, given, (given,), least, Certificate.KEPT)
+        return LayoutChoice(given, given, (given,), least, Certificate.KEPT)
     packed = extents.strides()
     least = sum(ideal(pattern, packed) for pattern in patterns)
-    seed = counter.one(seed_layout, packed)
     best: dict[Method, Candidate] = {}
     chosen: Candidate | None = None
-    for group in _groups(counter, extents, seed, given):
+    for group in _groups(counter, extents, given):
         for candidate in group:
             known = best.get(candidate.method)
             if known is None or candidate.cost < known.cost:
@@ -201,7 +199,7 @@ def choose_layout(
         certificate = Certificate.EXHAUSTED
     else:
         certificate = Certificate.ENUMERATED
-    return LayoutChoice(chosen, given, seed, tuple(best.values()), least, certificate)
+    return LayoutChoice(chosen, given, tuple(best.values()), least, certificate)
 
 
 def boxes_of(layout: AnyLayout) -> int:
@@ -239,18 +237,17 @@ def choose_among(
     least = sum(ideal(pattern, packed) for pattern in patterns)
     is_ideal = chosen.cost.wavefronts == least
     certificate = Certificate.IDEAL if is_ideal else Certificate.RESTRICTED
-    return LayoutChoice(chosen, now, now, tuple(candidates), least, certificate)
+    return LayoutChoice(chosen, now, tuple(candidates), least, certificate)
 
 
-def _groups(
-    counter: _Counter, extents: Extents, seed: Candidate, given: Candidate
-) -> Iterator[list[Candidate]]:
+def _groups(counter: _Counter, extents: Extents, given: Candidate) -> Iterator[list[Candidate]]:
     """The candidates by class, counted only when they are asked for."""
     packed = extents.strides()
     plain = Layout(extents.shape, packed)
     yield [counter.one(plain, packed)]
     own = [given, counter.one(base_layout(given.layout), packed)]
-    yield ([seed, *own] if _keeps_chunks(seed.layout, extents.chunk) else own)
+    rows = layout_of_rows(extents.shape, packed, extents.element_bytes, extents.chunk)
+    yield [counter.one(rows, packed), *own]
     every = swizzles(extents)
     if every:
         yield counter.swizzled(Method.XOR, extents.shape, packed, every)
@@ -268,15 +265,3 @@ def _aligned_strides(
     """The strides whose rows start at multiples of 16 bytes, in the packed order."""
     inner = innermost_dimension(shape, packed)
     return packed if inner is None else padded_strides(shape, inner, element_bytes)[0]
-
-
-def _keeps_chunks(layout: AnyLayout, chunk: int) -> bool:
-    """Whether accesses of ``chunk`` elements stay whole and aligned."""
-    swizzle = layout.swizzle if isinstance(layout, ComposedLayout) else Swizzle(0, 0, 0)
-    if swizzle.bits and 1 << swizzle.base < chunk:
-        return False
-    plain = base_layout(layout)
-    return all(
-        stride in (0, 1) or stride % chunk == 0 or extent == 1
-        for extent, stride in zip(plain.flat_shape, plain.flat_stride, strict=True)
-    )

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mugraph.dialects.cute import Layout, Swizzle
-from mugraph.passes.schedule.plan_swizzle.choose import BANK_BYTES, LINE_BYTES
+from mugraph.dialects.programming_model import BANK_BYTES, LINE_BYTES
 
 MAX_PADDINGS = 512
 """More combinations of paddings than this are not tried; then one dimension at a time is padded."""

@@ -10,7 +10,6 @@
 // CHECK-NEXT:   access  along dimension 0 by 8, 6 warp instructions
 // CHECK-NEXT:   as it was {{ +}}72 wavefronts     3072 bytes  (32,48):(48,1)
 // Rows of 7 chunks suit the product, but not the copy, whose threads go on from row to row.
-// CHECK-NEXT:   seeds' rule {{ +}}72 wavefronts     3584 bytes  (32,48):(56,1)
 // CHECK:        none {{ +}}72 wavefronts
 // CHECK:        xor, best {{ +}}48 wavefronts     3072 bytes  S<1,3,3> o (32,48):(48,1)
 // CHECK:        chosen {{ +}}48 wavefronts

@@ -5,8 +5,7 @@ xDSL pipeline can hold them.  Arguments and results of the function are the µGr
 outputs; a layout written in the signature is the user's and stays.
 """
 
-from xdsl.ir import Dialect
-
+from mugraph.dialects.definition import dialect_of
 from mugraph.dialects.kn.collective import (
     AllGatherOp,
     AllReduceOp,
@@ -90,41 +89,7 @@ COMPOSITE_OPERATORS: tuple[type[CompositeOp], ...] = (
 )
 """Operators that are made of others."""
 
-Kn = Dialect(
-    "kn",
-    [
-        MatmulOp,
-        *ELEMENTWISE_OPERATORS,
-        CastOp,
-        MaskOp,
-        ReductionOp,
-        ArgMaxOp,
-        TopKOp,
-        ScanOp,
-        *COMPOSITE_OPERATORS,
-        CopyOp,
-        ConcatOp,
-        SliceOp,
-        SplitOp,
-        ChunkOp,
-        GatherOp,
-        WindowsOp,
-        ScatterOp,
-        GroupTilesOp,
-        SortGroupsOp,
-        ExtentOp,
-        RandomOp,
-        ViewOp,
-        AllReduceOp,
-        AllGatherOp,
-        ReduceScatterOp,
-        AllToAllOp,
-        AllSliceOp,
-        PeerOp,
-        CustomizedOp,
-    ],
-    [ComputationAttr, DistributionAttr, PlanAttr, ShardingAttr],
-)
+Kn = dialect_of("kn", vars())
 
 __all__ = [
     "BINARY_OPERATORS",
@@ -182,6 +147,7 @@ __all__ = [
     "RunOperator",
     "ScanOp",
     "ScatterOp",
+    "ShardingAttr",
     "SliceOp",
     "SoftmaxOp",
     "SortGroupsOp",

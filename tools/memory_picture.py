@@ -303,9 +303,9 @@ def _draw_box(frame: _Frame, box: Box, index: int) -> list[str]:
     if height >= 10:
         size = min(11, max(8, height - 3))
         label = fitted(box.label, width - 6, size)
-        drawn.append(
-            text(x + width / 2, y + height / 2 + size / 3, label, size, text_anchor="middle")
-        )
+        # In the middle of a stage, not on the line between two.
+        middle = y + height * (box.stages // 2 + 0.5) / box.stages
+        drawn.append(text(x + width / 2, middle + size / 3, label, size, text_anchor="middle"))
     return drawn
 
 

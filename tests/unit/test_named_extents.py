@@ -620,6 +620,13 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
         mi.Extent("m", **numbers)
 
 
+def test_messages_name_extents_in_numbers_of_elements_too() -> None:
+    graph, m, k = mi.new_kernel_graph("named"), rows(), mi.Extent("k", largest=8)
+    x = graph.new_input((m, k, 4))
+    with pytest.raises(mi.BuildError, match=r"mx8 are 8\*m elements, .*mxkx4 are 4\*m\*k$"):
+        mi.reshape(x, (m, 8))
+
+
 def below(m: mi.Extent) -> Callable[[LinearForm, LinearForm], LinearForm]:
     """What a mask would keep that ends at an extent."""
     return lambda i, j: m - 1 - i

@@ -520,6 +520,8 @@ def test_calls_that_do_not_fit() -> None:
     )
     assert "m is 72; it may be 0 to 64" in refused(72, 72)
     assert "m is 12, which is no multiple of 8" in refused(12, 12)
+    with pytest.raises(ArgumentError, match=r"input 0 \('x'\) is a list; expected an array"):
+        kernel([1, 2], np.zeros((8, 8), np.float16))
     with pytest.raises(ArgumentError, match="m is 0; it is at least 1, as there is a result"):
         mugraph.compile(gram(), "cpu")(np.zeros((0, 64), np.float16))
 

@@ -250,8 +250,8 @@ class ScalarFunction:
             raise ValueError(f"the constants of '{self}' must be finite numbers")
         if self.name == "bits" and not _are_bits(*self.constants):
             raise ValueError(
-                f"'{self}' names no bits of a whole number of {WHOLE_BITS}; give the number of the "
-                "first one, and how many there are"
+                f"'{self}' names no bits of a whole number, which has {WHOLE_BITS}; give the "
+                "number of the first one, from 0 on, and how many there are, at least 1"
             )
         if self.name == "clamp" and self.constants[0] > self.constants[1]:
             raise ValueError(

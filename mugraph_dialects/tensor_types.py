@@ -310,6 +310,11 @@ def value_label(value: SSAValue) -> str:
     return f"argument {cast(int, getattr(value, 'index', 0))}"
 
 
+def type_text(value: SSAValue) -> str:
+    """The extents and the element type of a tensor, a tile or a buffer: ``16x128xf16``."""
+    return f"{dims(shape_of(value.type))}x{element_type_of(value.type)}"
+
+
 def source_name(value: SSAValue) -> str:
     """How messages name a value of a program that a user wrote: as there, without a sign."""
     return value.name_hint or value_label(value)

@@ -14,7 +14,7 @@ from html import escape
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.ancestors import ancestors
@@ -23,7 +23,7 @@ from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import tensor_bytes
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
-from mugraph.dialects.tensor_types import dims, element_type_of, shape_of, value_label
+from mugraph.dialects.tensor_types import type_text
 from mugraph.passes.memory.lifetimes import (
     Lifetime,
     buffer_lifetimes,
@@ -39,7 +39,10 @@ from mugraph.tools.svg import document, fitted, line, text
 
 @dataclass(frozen=True)
 class Box:
-    """A buffer: its name and type, where it lies in bytes, and when it lives, in columns."""
+    """A buffer: its name and type, where it lies in bytes, and when it lives, in columns.
+
+    A value that has no name in the text has none here.
+    """
 
     name: str
     type: str
@@ -47,6 +50,12 @@ class Box:
     size: int
     life: Lifetime
     stages: int = 1
+
+    @property
+    def label(self) -> str:
+        """What names it in the picture."""
+        stages = f" x {self.stages}" if self.stages > 1 else ""
+        return f"{self.name} {self.type}{stages}".lstrip()
 
 
 @dataclass(frozen=True)
@@ -127,11 +136,10 @@ def kernel_chart(kernel: sched.KernelOp, limit: int | None = None) -> MemoryChar
     for buffer, life in buffer_lifetimes(kernel).items():
         if buffer.byte_offset is None:
             return None
-        type_ = f"{dims(shape_of(buffer.result.type))}x{element_type_of(buffer.result.type)}"
         boxes.append(
             Box(
-                value_label(buffer.result),
-                type_,
+                _name(buffer.result),
+                type_text(buffer.result),
                 buffer.byte_offset,
                 buffer.total_bytes(),
                 life,
@@ -143,7 +151,7 @@ def kernel_chart(kernel: sched.KernelOp, limit: int | None = None) -> MemoryChar
         if isinstance(op, KeepsMbarriers) and op.byte_offset is not None:
             boxes.append(
                 Box(
-                    value_label(op.results[0]),
+                    _name(op.results[0]),
                     f"{op.barrier_count()} mbarriers",
                     op.byte_offset,
                     op.barrier_bytes(),
@@ -176,14 +184,17 @@ def workspace_chart(function: FuncOp) -> MemoryChart | None:
         if offsets is None or not isinstance(owner, Operation):
             return None
         offset = offsets[owner.results.index(value)]
-        type_ = f"{dims(shape_of(value.type))}x{element_type_of(value.type)}"
         span = Lifetime(column[life.first], column[life.last])
-        boxes.append(Box(value_label(value), type_, offset, tensor_bytes(value), span))
+        boxes.append(Box(_name(value), type_text(value), offset, tensor_bytes(value), span))
     bound, method = _certificate(function.attributes.get(WORKSPACE_CERTIFICATE))
     peak = max(box.offset + box.size for box in boxes)
     labels = [", ".join(map(_kernel_label, launches[at])) for at in moments]
     title = f"workspace of @{function.sym_name.data} in device memory"
     return MemoryChart(title, boxes, labels, peak, bound, method)
+
+
+def _name(value: SSAValue) -> str:
+    return f"%{value.name_hint}" if value.name_hint else ""
 
 
 def _kernel_label(op: Operation) -> str:
@@ -283,7 +294,7 @@ def _draw_box(frame: _Frame, box: Box, index: int) -> list[str]:
     drawn = [
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{max(height, 1):.1f}" '
         f'fill="{_colour(index)}" fill-opacity="0.9" stroke="#333" stroke-width="0.8">'
-        f"<title>{escape(f'{box.name}: {box.type}, {box.size:,} bytes at {box.offset:,}')}</title>"
+        f"<title>{escape(f'{box.label}, {box.size:,} bytes at {box.offset:,}')}</title>"
         "</rect>"
     ]
     for stage in range(1, box.stages):
@@ -291,11 +302,10 @@ def _draw_box(frame: _Frame, box: Box, index: int) -> list[str]:
         drawn.append(line(x, at, x + width, at, 'stroke="#333" stroke-width="0.5" opacity="0.5"'))
     if height >= 10:
         size = min(11, max(8, height - 3))
-        stages = f" x {box.stages}" if box.stages > 1 else ""
-        label = fitted(f"{box.name} {box.type}{stages}", width - 6, size)
-        drawn.append(
-            text(x + width / 2, y + height / 2 + size / 3, label, size, text_anchor="middle")
-        )
+        label = fitted(box.label, width - 6, size)
+        # In the middle of a stage, not on the line between two.
+        middle = y + height * (box.stages // 2 + 0.5) / box.stages
+        drawn.append(text(x + width / 2, middle + size / 3, label, size, text_anchor="middle"))
     return drawn
 
 
@@ -337,8 +347,7 @@ def _draw_table(frame: _Frame, left: float) -> list[str]:
             f'<rect x="{left}" y="{y - 8:.1f}" width="10" height="10" fill="{_colour(index)}" '
             'stroke="#333" stroke-width="0.6"/>'
         )
-        stages = f" x {box.stages}" if box.stages > 1 else ""
-        drawn.append(text(left + 16, y + 1, fitted(f"{box.name} {box.type}{stages}", 180, 10)))
+        drawn.append(text(left + 16, y + 1, fitted(box.label, 180, 10)))
         life = f"{box.life.first} to {box.life.last}"
         for x, shown in ((250, f"{box.size:,}"), (320, f"{box.offset:,}"), (384, life)):
             drawn.append(text(left + x, y + 1, shown, 10, text_anchor="end"))

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import written_by
 from mugraph.dialects.sched.channel import channel_of
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.tensor_types import type_text
 from mugraph.passes.schedule.analysis.hazards.program import (
     LOOP,
     read_program,
@@ -186,8 +186,13 @@ def _object(run: Run, op: Operation) -> str:
     if isinstance(op, sched.WaitOp | sched.WarpgroupWaitOp):
         return str((waited_for(op) or (op, 0))[1])
     if isinstance(op, sched.BulkCopyOp | sched.CopyOp):
-        return value_label(op.destination).removeprefix("%")
-    return ", ".join(value_label(value).removeprefix("%") for value in written_by(op))
+        return _name(op.destination)
+    return ", ".join(_name(value) for value in written_by(op))
+
+
+def _name(value: SSAValue) -> str:
+    """A value's name in the text, or its type where it has none."""
+    return value.name_hint or type_text(value)
 
 
 def _kind(op: Operation) -> Kind:

@@ -123,8 +123,8 @@ def own_workspace_bytes(function: FuncOp) -> int:
     attribute = function.attributes.get(WORKSPACE_BYTES)
     if not isinstance(attribute, IntegerAttr):
         raise CodegenError(
-            f"{op_label(function)} has no plan for its intermediates; run --plan-dtensor-memory "
-            "first"
+            f"{op_label(function)} has no plan for its intermediates; print what --transpile made, "
+            "or run --plan-dtensor-memory first"
         )
     return attribute.value.data
 

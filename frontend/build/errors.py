@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from numbers import Real
@@ -57,10 +58,20 @@ def require_element_type(what: str, dtype: Attribute) -> None:
 
 
 def in_names(text: str) -> str:
-    """A message with the names of extents in the place of what stands in for them."""
+    """A message with the names of extents in the place of what stands in for them.
+
+    A number of elements that is a multiple of extents is a product: ``8*m``.
+    """
+    return re.sub(r"\d+", _of_names, text)
+
+
+def _of_names(found: re.Match[str]) -> str:
+    rest, names = int(found[0]), list[str]()
     for number, name in STAND_INS.items():
-        text = text.replace(str(number), name)
-    return text
+        while rest and rest % number == 0:
+            rest //= number
+            names.append(name)
+    return "*".join([str(rest)] * (rest > 1) + names) if names else found[0]
 
 
 @contextmanager

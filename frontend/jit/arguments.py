@@ -109,11 +109,15 @@ def check_count(name: str, what: str, expected: int, got: int) -> None:
 def sizes_of_arrays(interface: CInterface, inputs: Sequence[Any]) -> dict[str, int]:
     """The values of named extents, from the inputs of a call.
 
-    Raises ``ArgumentError`` where inputs disagree, or for a value that cannot be.
+    Raises ``ArgumentError`` where inputs disagree, for a value that cannot be, and for what is no
+    array.
     """
     check_count(interface.name, "input", len(interface.inputs), len(inputs))
+    for index, (tensor, array) in enumerate(zip(interface.inputs, inputs, strict=True)):
+        if not hasattr(array, "shape"):
+            raise _no_array("input", index, tensor, array)
     try:
-        return interface.sizes_of([tuple(getattr(array, "shape", ())) for array in inputs])
+        return interface.sizes_of([tuple(array.shape) for array in inputs])
     except ExtentError as error:
         raise ArgumentError(f"{interface.name}: {error}") from error
 
@@ -137,7 +141,11 @@ def view_of(role: str, index: int, tensor: CTensor, array: Any, stream: int | No
             return _from_dlpack(array, stream)
         except BufferError as error:
             raise ArgumentError(f"{role} {index} ('{tensor.name}'): {error}") from error
-    raise ArgumentError(
+    raise _no_array(role, index, tensor, array)
+
+
+def _no_array(role: str, index: int, tensor: CTensor, array: Any) -> ArgumentError:
+    return ArgumentError(
         f"{role} {index} ('{tensor.name}') is a {type(array).__name__}; expected an array with "
         "__dlpack__ or __cuda_array_interface__, such as a torch.Tensor"
     )

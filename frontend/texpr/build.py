@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
     f32,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Region
+from xdsl.ir import Attribute, Block, BlockArgument, Region
 from xdsl.utils.lexer import Span
 
 from mugraph.dialects import te
@@ -110,6 +110,7 @@ class _ModuleBuilder:
         self._functions: dict[str, syntax.Function] = {}
         self._built: dict[str, FuncOp | None] = {}
         self._called: set[str] = set()
+        self._results: list[tuple[syntax.Parameter, BlockArgument]] = []
         self._globals = sizes_of(file, name, sizes)
 
     def _name_functions(self) -> None:
@@ -135,7 +136,7 @@ class _ModuleBuilder:
             )
         symbol, _ = self._specialised(function, function, types)
         operations = [operation for operation in self._built.values() if operation is not None]
-        return symbol, ModuleOp(list(operations))
+        return symbol, self._finished(operations)
 
     def build(self) -> ModuleOp:
         self._name_functions()
@@ -155,7 +156,18 @@ class _ModuleBuilder:
         operations = [operation for operation in self._built.values() if operation is not None]
         # A function that is called comes before those that call it; the entry stays in front.
         operations.sort(key=lambda operation: operation.sym_visibility is not None)
-        return ModuleOp(list(operations))
+        return self._finished(operations)
+
+    def _finished(self, operations: Sequence[FuncOp]) -> ModuleOp:
+        module = ModuleOp(list(operations))
+        for result, buffer in self._results:
+            if not te.is_written(buffer):
+                fail(
+                    result,
+                    f"nothing writes to the result; write '{result.name}[...] = ...' in the "
+                    "function, or leave its result out",
+                )
+        return module
 
     # Functions.
 
@@ -202,6 +214,7 @@ class _ModuleBuilder:
             entry: dict[str, Attribute] = {}
             if parameter is function.result:
                 entry[te.RESULT] = UnitAttr()
+                self._results.append((parameter, argument))
             if any(names):
                 entry[EXTENT] = ArrayAttr([StringAttr(each) for each in names])
             attributes.append(DictionaryAttr(entry))

@@ -48,6 +48,7 @@ from mugraph.dialects.te.functions import (
     input_parameters,
     is_result,
     is_texpr,
+    is_written,
     parameter_names,
     written_parameters,
 )
@@ -164,6 +165,7 @@ __all__ = [
     "input_parameters",
     "is_result",
     "is_texpr",
+    "is_written",
     "parameter_names",
     "touches_in",
     "touches_of",

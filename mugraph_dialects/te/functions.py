@@ -38,14 +38,15 @@ def written_parameters(function: FuncOp) -> tuple[int, ...]:
     return tuple(
         position
         for position, argument in enumerate(function.body.block.args)
-        if is_result(function, position) or _is_written(argument)
+        if is_result(function, position) or is_written(argument)
     )
 
 
-def _is_written(buffer: SSAValue) -> bool:
+def is_written(buffer: SSAValue) -> bool:
+    """Whether anything in its function, or in one that this calls, may write to a buffer."""
     for use in buffer.uses:
         op = use.operation
-        if isinstance(op, SectionOp) and _is_written(op.result):
+        if isinstance(op, SectionOp) and is_written(op.result):
             return True
         if isinstance(op, CallOp) and use.index in written_parameters(op.function()):
             return True

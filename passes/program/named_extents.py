@@ -225,7 +225,8 @@ def require_parallel(copy: FuncOp, probes: Mapping[str, int], rows: Container[st
                     raise NamedExtentError(
                         f"{op_label(op)} combines elements along dimension {dim} of "
                         f"{value_label(value)}, whose extent '{name}' is known only at a call: not "
-                        "yet; write its extent in its type"
+                        "yet, but in sums, maxima, products and softmaxes (no mean, norm, "
+                        "log_sum_exp or scan); write its extent in its type"
                     )
 
 

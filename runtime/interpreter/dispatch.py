@@ -8,10 +8,17 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl
+from xdsl.interpreter import (
+    Interpreter,
+    InterpreterFunctions,
+    OpImplResult,
+    PythonValues,
+    impl,
+)
 from xdsl.ir import Operation
 
 from mugraph.dialects import sched
+from mugraph.dialects.locations import note_place
 from mugraph.dialects.tensor_types import op_label
 from mugraph.runtime.interpreter.errors import ExecutionError
 
@@ -120,6 +127,23 @@ class RefuseUnknown(Interpreter.Listener):
             watcher(op)
 
 
+_DUMP = "Error while interpreting op"
+"""What stands in the note that xDSL adds to an error: all of the module as text."""
+
+
+class _Interpreter(Interpreter):
+    """xDSL's, whose errors say where the operator stands that cannot run, and nothing else."""
+
+    def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
+        try:
+            return super()._run_op(op, inputs)
+        except ExecutionError as error:
+            notes: list[str] = getattr(error, "__notes__", [])
+            notes[:] = [note for note in notes if _DUMP not in note]
+            note_place(error, op)
+            raise
+
+
 def make_interpreter(
     module: ModuleOp,
     *functions: InterpreterFunctions,
@@ -129,7 +153,7 @@ def make_interpreter(
 
     ``listeners`` see every operator before it runs.
     """
-    interpreter = Interpreter(module, listeners=(RefuseUnknown(functions), *listeners))
+    interpreter = _Interpreter(module, listeners=(RefuseUnknown(functions), *listeners))
     for implementations in functions:
         interpreter.register_implementations(implementations)
     return interpreter

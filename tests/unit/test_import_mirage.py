@@ -67,6 +67,11 @@ func.func @mugraph(%x: !x, %w: !w) -> !y {
 """
 
 
+def test_a_data_type_that_no_tensor_has_is_refused_where_it_stands():
+    said = message(rmsnorm_linear(3), None, 1)
+    assert said.startswith("operator 0 (kn_input_op), output_tensors[0].data_type: the data type")
+
+
 @pytest.mark.parametrize("generation", [1, 2, 3])
 def test_each_generation_means_the_same(generation: int):
     module = imported(rmsnorm_linear(generation), None, generation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from schedules import passes_as_written
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
@@ -19,6 +20,9 @@ from mugraph.dialects.locations import place_in, reported_within
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.sequence import verifying
 from mugraph.reading import make_context, parse_text
+from mugraph.runtime.interpreter import run_function
+from mugraph.runtime.interpreter.errors import ExecutionError
+from mugraph.texpr import read_texpr
 from mugraph.tools.diagnostics import describe_error
 
 EXAMPLE = Path(__file__).parents[2] / "examples/rmsnorm_linear.mlir"
@@ -181,6 +185,26 @@ def test_the_lines_of_a_python_program() -> None:
         mugraph.compile(graph, "sm_80", plan=mugraph.Plan(tiles="written"))
     assert place_in(raised.value) == f"{__file__}:{line}:24"
     assert f"{__file__}:{line}:24: error: " in describe_error(raised.value)
+
+
+def test_what_the_interpreter_cannot_run_has_its_line_and_no_dump_of_the_module() -> None:
+    graph = mi.new_kernel_graph("rows")
+    table, rows = graph.new_input((8, 4)), graph.new_input((3,), dtype=mi.int32)
+    graph.mark_output(mi.exp(table))
+    graph.mark_output(mi.gather(table, rows))
+    line = line_of(Path(__file__).read_text(encoding="utf-8"), "graph.mark_output(mi.gather(")
+    with pytest.raises(ExecutionError, match="9 names no row") as error:
+        run_function(graph.module(), None, [np.ones((8, 4)), np.array([1, 9, 2])])
+    (note,) = error.value.__notes__
+    assert note == f"{__file__}:{line}:23"
+
+
+def test_what_a_tensor_expression_reads_unwritten_has_its_line() -> None:
+    text = "fn f(x: f32[8]): f32[8] {\n  par 8 i { reg a: f32\n    result[i] = a[0] + x[i] }\n}\n"
+    module = read_texpr(text, "f.te", {})
+    with pytest.raises(ExecutionError, match="which nothing has written") as error:
+        run_function(module, None, [np.ones(8)])
+    assert str(place_in(error.value)) == "f.te:3:17"
 
 
 def test_cuda_says_on_request_where_its_lines_come_from() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.tools.memory_picture import Box, MemoryChart, memory_charts, to_svg
-from mugraph.tools.memory_plans import planned_module
+from mugraph.tools.memory_plans import kernels_of, planned_module
 from mugraph.tools.mg_viz import main
+from mugraph.tools.schedule_chart import schedule_chart
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "examples" / "attention_split_kv.mlir")
@@ -83,3 +84,21 @@ def test_mistakes_are_one_message(
     assert printed.startswith("mg-viz: ")
     assert message in printed
     assert "Traceback" not in printed
+
+
+def test_what_has_no_name_is_called_by_its_type(tmp_path: Path) -> None:
+    """All of it, so that the rows of the table differ."""
+    numbers: dict[str, str] = {}
+    text = re.sub(
+        r"%[a-z]\w*",
+        lambda name: numbers.setdefault(name[0], f"%{len(numbers)}"),
+        Path(EXAMPLE).read_text(),
+    )
+    path = tmp_path / "nameless.mlir"
+    path.write_text(text)
+    module = planned_module(str(path), "sm_90a")
+    labels = [box.label for chart in memory_charts(module) for box in chart.boxes]
+    assert "2x16x256xf16" in labels and not any("result of" in label for label in labels)
+    boxes = [box for kernel in kernels_of(module) for box in schedule_chart(kernel).boxes]
+    assert any(re.fullmatch(r"store [\dx]+xf16", box.label) for box in boxes)
+    assert not any("result of" in box.label for box in boxes)

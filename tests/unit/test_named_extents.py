@@ -520,6 +520,8 @@ def test_calls_that_do_not_fit() -> None:
     )
     assert "m is 72; it may be 0 to 64" in refused(72, 72)
     assert "m is 12, which is no multiple of 8" in refused(12, 12)
+    with pytest.raises(ArgumentError, match=r"input 0 \('x'\) is a list; expected an array"):
+        kernel([1, 2], np.zeros((8, 8), np.float16))
     with pytest.raises(ArgumentError, match="m is 0; it is at least 1, as there is a result"):
         mugraph.compile(gram(), "cpu")(np.zeros((0, 64), np.float16))
 
@@ -618,6 +620,13 @@ def test_numbers_that_cannot_be_are_refused_where_they_stand(
 ) -> None:
     with pytest.raises(mi.BuildError, match=message):
         mi.Extent("m", **numbers)
+
+
+def test_messages_name_extents_in_numbers_of_elements_too() -> None:
+    graph, m, k = mi.new_kernel_graph("named"), rows(), mi.Extent("k", largest=8)
+    x = graph.new_input((m, k, 4))
+    with pytest.raises(mi.BuildError, match=r"mx8 are 8\*m elements, .*mxkx4 are 4\*m\*k$"):
+        mi.reshape(x, (m, 8))
 
 
 def below(m: mi.Extent) -> Callable[[LinearForm, LinearForm], LinearForm]:

@@ -38,6 +38,7 @@ CASES = [
         "'N' is not defined; give its value with --size N=64 (in Python sizes={'N': 64}), or",
     ),
     ("par 4 i { A[«j»] = 1.0 }", "'j' is not defined"),
+    ("fn f(x: f32[8]): «f32»[8] { par 8 i { x[i] = 1.0 } }", "nothing writes to the result; write"),
     ("par 4 i { A[«i * i»] = 1.0 }", "a product of two variables is not quasi-affine"),
     ("par 4 i { A[i / «0»] = 1.0 }", "the divisor of an index must be a positive constant"),
     (

@@ -12,6 +12,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import bf16, f8E4M3FN, f16, f32, f64, i8, i32
 from xdsl.ir import Attribute
 
+from mugraph.dialects.element_types import is_known_element_type
 from mugraph.dialects.elementwise import FUNCTIONS
 from mugraph.dialects.tb import AccumulatorKind, RescaledKind
 from mugraph.tools.import_mirage.document import MirageImportError, Node
@@ -120,9 +121,10 @@ class Generation:
             raise data_type.error(
                 f"{code} is no data type of generation {self.number} of the format{hint}."
             )
-        if name not in ELEMENT_TYPES:
+        element_type = ELEMENT_TYPES.get(name)
+        if element_type is None or not is_known_element_type(element_type):
             raise data_type.error(f"the data type {code}, {name}, is not supported.")
-        return ELEMENT_TYPES[name]
+        return element_type
 
 
 def find_generation(document: object) -> Generation:

@@ -228,9 +228,17 @@ def _with_tiles(space: TileSpace, partition: Partition, plan: Plan) -> Partition
             f"{label}: {plan.text_of('tile')} has {len(plan.tile)} extents, and its first result "
             f"{len(numbers)} dimensions; write one for each, or 0"
         )
-    for number, tile in zip(numbers, plan.tile or (), strict=False):
-        if number is not None and tile:
-            wanted[number] = tile
+    for dim, (number, tile) in enumerate(zip(numbers, plan.tile or (), strict=False)):
+        if number is None or not tile:
+            continue
+        cut = partition.cuts[number]
+        is_whole = not (cut.axes or cut.looped)
+        if plan.grid is None and is_whole and tile < space.dimensions[number].extent:
+            raise RetileError(
+                f"{label}: {plan.text_of('tile')} cuts dimension {dim} of the first result, but no "
+                "axis of the grid does; say with 'along' which one shall, or write 0 for it"
+            )
+        wanted[number] = tile
     if plan.loop_tile is not None:
         wanted.update(dict.fromkeys(partition.looped(), plan.loop_tile))
     cuts: list[Cut] = []

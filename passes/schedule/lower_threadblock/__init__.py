@@ -22,6 +22,7 @@ from mugraph.dialects.linear_forms import set_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.sched.kernel import WARP
+from mugraph.dialects.sched.mappings import MappingError
 from mugraph.dialects.sched.warpgroup import is_of_warpgroups
 from mugraph.dialects.tensor_types import (
     bytes_of,
@@ -111,6 +112,11 @@ def lower_graph(
         print(f"--lower-threadblock: note: {sentence}", file=sys.stderr)
     choices = Choices(warp_layouts, registers.accumulators, registers.pieces, channels)
     kernel = lower_kernel(graph, levels, choices, symbol)
+    if channels and (why := across_boxes(kernel)) is not None:
+        if graph.decided.loads == "tma":
+            refuse(graph, "loads", "lower-threadblock", why, BY_THREADS)
+        graph.decided = replace(graph.decided, loads="cp_async")
+        return lower_graph(graph, target, symbol, extents)
     domain = iterations_that_count(graph)
     if domain:
         kernel.domain = AffineSetAttr(set_of(domain, len(AXES) + 1))
@@ -130,6 +136,17 @@ def lower_graph(
             kernel.raster = IntegerAttr(rows, i64)
     name_values(kernel)
     return kernel, operands
+
+
+def across_boxes(kernel: sched.KernelOp) -> str | None:
+    """Why a product cannot be computed in pieces of tiles that bulk copies bring, box by box."""
+    for op in kernel.walk():
+        if isinstance(op, sched.MmaOp):
+            try:
+                op.matrices()
+            except MappingError as error:
+                return f"{op_label(op)} is computed in pieces, which cut across boxes: {error}"
+    return None
 
 
 def loads_through_channels(graph: CustomizedOp, levels: Levels, target: Target) -> bool:

@@ -18,7 +18,7 @@ MAX_FACTOR = 64
 def moves_with_the_loop(buffer: sched.AllocOp) -> bool:
     """Whether the buffer holds tiles that the for-loop cuts, so that more iterations shrink it."""
     return any(
-        isinstance(copy := use.operation, sched.CopyOp)
+        isinstance(copy := use.operation, sched.CopyOp | sched.BulkCopyOp)
         and isinstance(tile := copy.source.owner, sched.LocalTileOp)
         and tile.loop_dim >= 0
         for use in buffer.result.uses

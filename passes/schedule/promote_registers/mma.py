@@ -111,7 +111,8 @@ def fits_registers(kernel: sched.KernelOp, target: Target) -> bool:
     if registers_needed(kernel) <= register_limit(kernel.threads, registers):
         return True
     by_groups = kernel.clone()
-    if not target.moves_registers or not multiply_by_groups(by_groups, target):
+    passes_on = target.moves_registers and target.multiplies_in_warpgroups
+    if not passes_on or not multiply_by_groups(by_groups, target):
         return False
     return registers_needed(by_groups) <= most_registers(by_groups, target)
 

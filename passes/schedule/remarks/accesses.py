@@ -15,14 +15,13 @@ from mugraph.dialects.tensor_types import (
     resolved_layout_of,
     shape_of,
     strides_of,
-    value_label,
 )
 from mugraph.passes.memory.memory_access import AccessCost, access_cost, thread_accesses
 from mugraph.passes.memory.wavefronts import WAVEFRONT_BYTES
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.schedule.plan_swizzle import choose_layouts
 from mugraph.passes.schedule.plan_swizzle.selection import LayoutChoice
-from mugraph.passes.schedule.remarks.scheduled import Scheduled
+from mugraph.passes.schedule.remarks.scheduled import Scheduled, shown
 
 _VERBS = {AccessKind.READ: "reads", AccessKind.WRITE: "writes"}
 
@@ -51,7 +50,7 @@ def _conflicts(scheduled: Scheduled, costs: Sequence[AccessCost]) -> Iterator[Re
         return
     choices = {found.value: found.choice for found in choose_layouts(scheduled.kernel)}
     for value, cost in worst.items():
-        access, label = cost.access, value_label(value)
+        access, label = cost.access, shown(value)
         lost = (
             f"'{access.operation.name}' {_VERBS[access.kind]} {label} with conflicts of "
             f"{_ways(cost):.3g} ways, {cost.transactions} wavefronts where its bytes need "
@@ -164,7 +163,7 @@ def _partition_obstacle(access: ThreadAccess) -> Obstacle:
         in_memory = isinstance(other.type, sched.SharedType | sched.GlobalType)
         if in_memory and width * element_bytes_of(other.type) == VECTOR_BYTES:
             return Obstacle(
-                f"{width} elements of {value_label(other)}, which goes with it, are "
+                f"{width} elements of {shown(other)}, which goes with it, are "
                 f"{VECTOR_BYTES} bytes already"
             )
     return Obstacle(

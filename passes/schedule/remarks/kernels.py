@@ -10,9 +10,9 @@ from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn, sched
 from mugraph.dialects.sched.structure import loop_iterations
-from mugraph.dialects.tensor_types import op_label, shape_of, value_label
+from mugraph.dialects.tensor_types import op_label, shape_of
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
-from mugraph.passes.schedule.remarks.scheduled import Scheduled
+from mugraph.passes.schedule.remarks.scheduled import Scheduled, shown
 
 
 def block_remarks(scheduled: Scheduled) -> Iterator[Remark]:
@@ -55,9 +55,9 @@ def fusion_remarks(module: ModuleOp, kernels: Sequence[Scheduled]) -> Iterator[R
                 mend = (
                     f"compute it in the block, as tb.{op.name.partition('.')[2]}, before tb.output"
                 )
-            lost = f"{value_label(value)} passes through device memory to {reader}"
+            lost = f"{shown(value)} passes through device memory to {reader}"
             writer = by_name[launch.resolve().sym_name.data]
-            yield writer.remark(Kind.FUSION, lost, Obstacle(reason, mend), value_label(value))
+            yield writer.remark(Kind.FUSION, lost, Obstacle(reason, mend), shown(value))
 
 
 def _is_own_tile(

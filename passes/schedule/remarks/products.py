@@ -17,7 +17,6 @@ from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
     shape_of,
-    value_label,
 )
 from mugraph.passes.schedule.analysis.epilogues import epilogue_time
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
@@ -28,7 +27,7 @@ from mugraph.passes.schedule.lower_threadblock.small_products import (
 )
 from mugraph.passes.schedule.lower_threadblock.warpgroups import group_obstacle, require_family
 from mugraph.passes.schedule.plan_swizzle import possible_layouts
-from mugraph.passes.schedule.remarks.scheduled import Scheduled
+from mugraph.passes.schedule.remarks.scheduled import Scheduled, shown
 from mugraph.passes.schedule.use_warpgroups import find_chains, is_faster
 
 
@@ -39,10 +38,11 @@ def product_remarks(scheduled: Scheduled) -> Iterator[Remark]:
     for op in scheduled.kernel.body.walk():
         if isinstance(op, sched.MmaOp) and (why := product_obstacle(op, scheduled)) is not None:
             *_, rows, columns = shape_of(op.accumulator.type)
-            label = value_label(op.accumulator)
+            name = op.accumulator.name_hint
+            product = f"the product %{name}" if name else "a product"
             size = f"{dims((rows, columns))} of depth {shape_of(op.rhs.type)[-2]}"
-            lost = f"the product {label}, {size}, is computed by mma.sync and not by WGMMA"
-            yield scheduled.remark(Kind.WGMMA, lost, why, label)
+            lost = f"{product}, {size}, is computed by mma.sync and not by WGMMA"
+            yield scheduled.remark(Kind.WGMMA, lost, why, shown(op.accumulator))
 
 
 def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
@@ -72,7 +72,7 @@ def product_obstacle(op: sched.MmaOp, scheduled: Scheduled) -> Obstacle | None:
     *leading, _, _ = shape_of(op.lhs.type)
     if any(extent != 1 for extent in leading):
         return Obstacle(
-            f"a tile of {value_label(op.lhs)} is {math.prod(leading)} matrices",
+            f"a tile of {shown(op.lhs)} is {math.prod(leading)} matrices",
             "let the grid or the loop cut its leading dimensions to 1",
             0,
         )
@@ -114,17 +114,17 @@ def _operand_obstacle(value: SSAValue, *, transposed: bool) -> Obstacle | None:
         if isinstance(op, sched.BulkCopyOp):
             continue
         if isinstance(op, sched.CopyOp):
-            reason = f"{value_label(value)} is not loaded by TMA"
+            reason = f"{shown(value)} is not loaded by TMA"
             return Obstacle(reason, "see the remark on its load")
         mend = "pad the tensor, so that tiles are whole" if isinstance(op, sched.MaskOp) else ""
-        return Obstacle(f"'{op.name}' writes {value_label(value)}, which TMA must load", mend)
+        return Obstacle(f"'{op.name}' writes {shown(value)}, which TMA must load", mend)
     reasons: list[str] = []
     for layout in possible_layouts(value) or []:
         matrix = matrix_layout(layout, shape_of(value.type), transposed=transposed)
         try:
             matrix_descriptor(matrix, element_bytes_of(value.type))
         except LayoutError as error:
-            reasons.append(f"{value_label(value)} may be {layout}: {error}")
+            reasons.append(f"{shown(value)} may be {layout}: {error}")
         else:
             return None
     if not reasons:

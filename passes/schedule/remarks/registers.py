@@ -21,13 +21,12 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     op_label,
     shape_of,
-    value_label,
 )
 from mugraph.passes.costs.kept_sums import register_limit
 from mugraph.passes.schedule.analysis.registers import registers_needed
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.schedule.promote_registers import promote_registers
-from mugraph.passes.schedule.remarks.scheduled import Scheduled
+from mugraph.passes.schedule.remarks.scheduled import Scheduled, shown
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 
 
@@ -66,9 +65,9 @@ def register_remarks(scheduled: Scheduled) -> Iterator[Remark]:
         loops = [sched.enclosing_loop(passage.reader) for passage in found]
         iterations = max(1 if loop is None else loop.iterations for loop in loops)
         often = "once" if iterations == 1 else f"in each of {iterations} iterations"
-        lost = f"{value_label(value)} passes through shared memory {often}"
+        lost = f"{shown(value)} passes through shared memory {often}"
         why = min(known, key=lambda exchange: exchange.reach).why
-        yield scheduled.remark(Kind.REGISTERS, lost, why, value_label(value))
+        yield scheduled.remark(Kind.REGISTERS, lost, why, shown(value))
 
 
 def step_remarks(scheduled: Scheduled) -> Iterator[Remark]:
@@ -83,12 +82,12 @@ def step_remarks(scheduled: Scheduled) -> Iterator[Remark]:
         why = Obstacle("--fuse-threadblock did not run", "run it before --lower-threadblock")
         if element_bytes_of(value.type) == 1:
             type_ = element_type_of(value.type)
-            why = Obstacle(f"{value_label(value)} is rounded to {type_}, which the µGraph asks for")
+            why = Obstacle(f"{shown(value)} is rounded to {type_}, which the µGraph asks for")
         lost = (
-            f"{value_label(value)} is read by a '{reader.name}' of its own, and not by a step of "
+            f"{shown(value)} is read by a '{reader.name}' of its own, and not by a step of "
             f"the '{writer.name}' that writes it"
         )
-        yield scheduled.remark(Kind.FUSION, lost, why, value_label(value))
+        yield scheduled.remark(Kind.FUSION, lost, why, shown(value))
 
 
 def passages(kernel: sched.KernelOp) -> dict[SSAValue, list[Passage]]:
@@ -155,7 +154,7 @@ def _threads_of(op: Operation, buffer: SSAValue, kind: AccessKind) -> tuple[IntA
             elements.append(touched[touched != IDLE])
             threads.append(every[touched != IDLE])
     if not elements:
-        raise sched.AccessError(f"{op_label(op)} declares no accesses to {value_label(buffer)}")
+        raise sched.AccessError(f"{op_label(op)} declares no accesses to {shown(buffer)}")
     return np.concatenate(elements), np.concatenate(threads)
 
 

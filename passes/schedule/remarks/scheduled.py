@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.dialects import sched
-from mugraph.dialects.tensor_types import value_label
+from mugraph.dialects.tensor_types import type_text, value_label
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.schedule.bulk_stores import alignments_of
 from mugraph.passes.targets import Target
@@ -39,7 +39,7 @@ class Scheduled:
         if isinstance(value, BlockArgument) and self.launches:
             launch = self.launches[0]
             value = (*launch.arguments, *launch.outputs)[value.index]
-        return value_label(value)
+        return shown(value)
 
     def alignment(self, tensor: BlockArgument) -> int:
         """The bytes that a tensor is aligned to, wherever the kernel is launched."""
@@ -48,6 +48,12 @@ class Scheduled:
     def remark(self, kind: Kind, lost: str, why: Obstacle, operand: str | None = None) -> Remark:
         """A remark about the kernel."""
         return Remark(kind, self.name, lost, why, operand)
+
+
+def shown(value: SSAValue) -> str:
+    """How remarks name a value: with its type where it has no name, as there are several then."""
+    label = value_label(value)
+    return label if value.name_hint else f"{type_text(value)} ({label})"
 
 
 def scheduled_kernels(module: ModuleOp, target: Target) -> list[Scheduled]:

@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects import te
 from mugraph.dialects.ancestors import enclosing
+from mugraph.dialects.locations import note_place
 from mugraph.dialects.named_extents import (
     ExtentError,
     argument_names,
@@ -149,7 +150,11 @@ class Runner:
     def block(self, block: Block, batch: Batch) -> None:
         """Runs the operators of a block in order."""
         for op in block.ops:
-            self._run(op, batch)
+            try:
+                self._run(op, batch)
+            except ExecutionError as error:
+                note_place(error, op)
+                raise
 
     @singledispatchmethod
     def _run(self, op: Operation, batch: Batch) -> None:

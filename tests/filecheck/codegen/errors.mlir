@@ -5,7 +5,7 @@
 // NOTHING: mg-opt: error: the module has no function @nothing; it has @plain, @twice, @argument
 // RUN: not mg-opt -t 'cuda{function=plain}' %s -o %t.cu 2>&1 | filecheck %s --check-prefix DTENSOR
 // RUN: not ls %t.cu
-// DTENSOR: mg-opt: {{.*}}errors.mlir:32:1: error: 'func.func' @plain has no plan for its intermediates; run --plan-dtensor-memory first
+// DTENSOR: mg-opt: {{.*}}errors.mlir:32:1: error: 'func.func' @plain has no plan for its intermediates; print what --transpile made, or run --plan-dtensor-memory first
 // RUN: not mg-opt --resolve-layout --plan-dtensor-memory -t 'cuda{function=plain}' %s 2>&1 | filecheck %s --check-prefix UNSCHEDULED
 // UNSCHEDULED: mg-opt: {{.*}}errors.mlir:33:3: error: the CUDA target cannot print 'kn.customized' %o; print a module that --transpile made
 // RUN: not mg-opt --plan="tiles=written loads=cp_async" --resolve-layout --plan-dtensor-memory --lower-threadblock -t 'cuda{function=plain}' %s 2>&1 | filecheck %s --check-prefix STENSOR

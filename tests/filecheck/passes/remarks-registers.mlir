@@ -30,3 +30,17 @@ func.func @chain(%x: tensor<2112x512xf16>) -> tensor<2112x512xf16> {
   } : (tensor<2112x512xf16>) -> tensor<2112x512xf16>
   func.return %o : tensor<2112x512xf16>
 }
+
+// What has no name is told apart by its type.
+// CHECK: kernel @nameless_custom0: 16x512xf16 (the result of sched.alloc) passes through shared memory once, since warp {{[0-9]}} reads in 'sched.reduce' what warp {{[0-9]}} wrote in 'sched.map' [registers]
+func.func @nameless(%0: tensor<2112x512xf16>) -> tensor<2112x1xf16> {
+  %1 = kn.customized %0 grid [132, 1, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%2: tensor<2112x512xf16>):
+    %3 = tb.input %2 imap [0, -1, -1] : tensor<2112x512xf16> -> !tb.stensor<16x512xf16>
+    %4 = tb.exp %3 : !tb.stensor<16x512xf16> -> !tb.stensor<16x512xf16>
+    %5 = tb.reduction %4 dim 1 : !tb.stensor<16x512xf16> -> !tb.stensor<16x1xf16>
+    %6 = tb.forloop_accum none %5 : !tb.stensor<16x1xf16> -> !tb.stensor<16x1xf16>
+    tb.output %6 omap [0, -1, -1] : !tb.stensor<16x1xf16> -> tensor<2112x1xf16>
+  } : (tensor<2112x512xf16>) -> tensor<2112x1xf16>
+  func.return %1 : tensor<2112x1xf16>
+}

@@ -1,4 +1,5 @@
 // RUN: not mg-opt --plan="grid=2,2" --retile %s 2>&1 | filecheck %s --check-prefix=AXIS
+// RUN: not mg-opt --plan="tile=8,32 kernel=0" --retile %s 2>&1 | filecheck %s --check-prefix=TILE
 // RUN: not mg-opt --plan="grid=2,2 along=-1,1 kernel=1" --retile %s 2>&1 | filecheck %s --check-prefix=SUMMED
 // RUN: not mg-opt --plan="grid=200" --retile %s 2>&1 | filecheck %s --check-prefix=FEW
 // RUN: not mg-opt --plan="kernel=1 forloop=4" --retile %s 2>&1 | filecheck %s --check-prefix=NONLINEAR
@@ -16,6 +17,7 @@
 // KN: mg-opt: error: --plan: there is no custom kernel ('kn.customized') to cut otherwise; other operators of 'kn' have no grid and no for-loop
 // AUTO: kn.matmul
 // AXIS: 'kn.customized' %p: grid axis y shall have 2 blocks, but cuts nothing so far; say with 'along' which dimension of the result it cuts
+// TILE: 'kn.customized' %p: tile = [8, 32] cuts dimension 1 of the first result, but no axis of the grid does; say with 'along' which one shall, or write 0 for it
 // SUMMED: 'kn.customized' %q: grid axis y shall cut dimension 1 of the first result, which has no such dimension of more than one element
 // FEW: 'kn.customized' %p: dimension 0 of %dx has 16 elements, too few for 200 blocks of 1 tiles each
 // NONLINEAR: 'kn.customized' %q: the result would depend on how many tiles the for-loop cuts dimension 1 of %dp into: 'tb.exp' %e is not linear in %s, of which each tile gives a part

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from emulated_programs import check_emulated_later, graph_of
 from fuzz.programs import launches_of
-from xdsl.dialects.builtin import f8E4M3FN
+from xdsl.dialects.builtin import f8E4M3FN, f16
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
@@ -274,18 +274,22 @@ def decoded(
 def test_a_cache_of_f8_is_read_as_it_is_stored(keys: int, depth: int, by_runs: bool) -> None:
     """Its scales are those of scores and of weights; right as CUDA, at a ragged number of keys.
 
-    Where all warps share the keys evenly they read them by runs of 16 bytes.
+    Where all warps share the keys evenly they read them by runs of 16 bytes.  Queries are
+    multiplied as f16, also those that f16 cannot hold.
     """
     heads, queries = 2, 4
     q = RANDOM.standard_normal((heads, queries, depth)).astype(ml_dtypes.bfloat16)
     cache = RANDOM.standard_normal((2, heads, keys, depth)).astype(ml_dtypes.float8_e4m3fn)
     scales = RANDOM.uniform(0.5, 2, (2, heads, keys, 1)).astype(np.float32)
+    q[1] *= ml_dtypes.bfloat16(2.0**20)
+    scales[0, 1] *= 2.0**-20
     inputs = [q, *cache, *scales]
     module = graph_of(decoded, *inputs).module()
-    fuse_program(only_function(module), target_named("sm_90a"))
+    PassPipeline(compile_pipeline("sm_90a", Plan(forloop=2))).apply(make_context(), module)
     made = generate_cuda(module, make_context(), "sm_90a")
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
     assert products and all(op.through is not None for op in products)
+    assert element_type_of(products[0].lhs.type) == f16
     assert products[0].atom is not None and products[0].atom.reads_runs == by_runs
     wide_k, wide_v = cache.astype(np.float64) * scales
     scores = q.astype(np.float64) @ wide_k.swapaxes(1, 2) * depth**-0.5

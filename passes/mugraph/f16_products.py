@@ -124,7 +124,7 @@ class F16ProductsPass(ModulePass):
     f16 holds all numbers of f8, which are converted to it by fewer instructions than to bf16. The
     left matrix has numbers from 0 to 1, such as the weights of a softmax; or the loop does not move
     it, so that its rows are divided by powers of two before the loop, of which each product is then
-    multiplied by its own. f16 rounds less than bf16 but for numbers from 0 to 2^-16.
+    multiplied by its own. f16 rounds less than bf16 but for numbers below 2^-17 of the weights.
 
     Pre-condition: ``--online-softmax``.
 

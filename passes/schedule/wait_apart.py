@@ -1,4 +1,4 @@
-"""``--wait-apart``: threads wait for tiles that all come before a loop where they read them."""
+"""``--wait-apart``: threads wait for tiles of a loop of one iteration where they read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
@@ -93,100 +93,15 @@ def wait_apart(arrivals: Arrivals, places: Mapping[sched.CopyOp, Operation]) -> 
 
 
 @dataclass(frozen=True)
-class Rounds:
-    """Tiles of a loop of several iterations which all come before it, a group for each one."""
-
-    copies: Sequence[Sequence[sched.CopyOp]]
-    """The asynchronous copies of each iteration."""
-    commits: Sequence[sched.CommitOp]
-    """Behind those of each iteration."""
-    wait: sched.WaitOp
-    commit: sched.CommitOp
-    """Of the group of each iteration of the loop, which brings nothing."""
-
-
-def rounds_of(kernel: sched.KernelOp) -> Rounds | None:
-    """Analysis: those of a kernel without roles that has such a loop."""
-    phases = list(kernel.body.block.ops)
-    prologue = next((op for op in phases if isinstance(op, sched.PrologueOp)), None)
-    loop = next((op for op in phases if isinstance(op, sched.ForloopOp)), None)
-    if prologue is None or loop is None or loop.trip_count == 1:
-        return None
-    inside = list(loop.body.block.ops)
-    waits = [op for op in inside if isinstance(op, sched.WaitOp)]
-    commits = [op for op in inside if isinstance(op, sched.CommitOp)]
-    if len(waits) != 1 or len(commits) != 1 or waits[0] is not inside[0]:
-        return None
-    if any(isinstance(op, sched.CopyOp) and op.is_async for op in inside):
-        return None
-    copies: list[list[sched.CopyOp]] = [[]]
-    ends: list[sched.CommitOp] = []
-    for op in prologue.body.block.ops:
-        if isinstance(op, sched.CopyOp) and op.is_async:
-            copies[-1].append(op)
-        elif isinstance(op, sched.CommitOp):
-            ends.append(op)
-            copies.append([])
-        elif isinstance(op, sched.WaitOp):
-            return None
-    if len(ends) != loop.trip_count or copies.pop() or not all(copies):
-        return None
-    return Rounds(copies, ends, waits[0], commits[0])
-
-
-def barriers_of(rounds: Rounds) -> Mapping[SSAValue, Operation] | None:
-    """Analysis: the last barrier in front of the product that reads each buffer; the first one for
-    buffers that something else reads.
-
-    ``None`` where there is none, or all buffers have the same.
-    """
-    loop = rounds.wait.parent
-    assert loop is not None
-    ops = list(loop.ops)
-    places: dict[SSAValue, Operation] = {}
-    for buffer in {copy.destination for copies in rounds.copies for copy in copies}:
-        uses = [loop.find_ancestor_op_in_block(use.operation) for use in buffer.uses]
-        read = min((ops.index(op) for op in uses if op is not None), default=0)
-        barriers = [op for op in ops[:read] if isinstance(op, sched.BarrierOp)]
-        if not barriers:
-            return None
-        places[buffer] = barriers[-1 if isinstance(ops[read], sched.MmaOp) else 0]
-    return places if len({*places.values()}) > 1 else None
-
-
-def wait_in_turn(rounds: Rounds, places: Mapping[SSAValue, Operation]) -> None:
-    """Rewrite: copies of each place are a group in each iteration, and are waited for there."""
-    loop = rounds.wait.parent
-    assert loop is not None
-    ordered = [op for op in loop.ops if op in places.values()]
-    for copies, commit in zip(rounds.copies, rounds.commits, strict=True):
-        block = commit.parent
-        assert block is not None
-        anchor = commit.next_op
-        assert anchor is not None
-        for barrier in ordered[1:]:
-            for copy in [copy for copy in copies if places[copy.destination] is barrier]:
-                copy.detach()
-                block.insert_op_before(copy, anchor)
-            block.insert_op_before(sched.CommitOp(), anchor)
-    groups, count = len(ordered), len(ordered) * len(rounds.commits)
-    for number, barrier in enumerate(ordered[1:], 1):
-        loop.insert_op_after(sched.CommitOp(), rounds.commit)
-        loop.insert_op_before(sched.WaitOp(count + groups - 1 - number), barrier)
-    loop.insert_op_before(sched.WaitOp(count - 1), rounds.wait)
-    Rewriter.erase_op(rounds.wait)
-
-
-@dataclass(frozen=True)
 class WaitApartPass(ModulePass):
-    """Lets threads wait for tiles that all come before a loop where they first read them.
+    """Lets threads wait for tiles of a loop of one iteration where they first read them.
 
     Attention of a decode step whose keys and values all come before its loop first normalises and
     rotates its query, then multiplies it by keys, and what becomes of that by values.  Tiles that a
     kernel asks for before it waits for others (``--prefetch-tables``) are groups of ``cp.async`` of
     their own here, in the order in which they are read, and ``sched.wait`` stands in front of the
-    last barrier before that.  What it loads else comes first.  So it is with all tiles of a loop of
-    several iterations that come before it.  Pre-condition: ``--prefetch-tables``.
+    last barrier before that.  What it loads else comes first.  Only kernels whose loop has one
+    iteration.  Pre-condition: ``--prefetch-tables``.
 
     Before: ``copy async %k``, ``copy async %v``, ``commit``; ``wait pending 0``, ``barrier``,
     ``mma %q, %k``, ``barrier``, ``mma %p, %v``
@@ -207,8 +122,3 @@ class WaitApartPass(ModulePass):
             if arrivals and places and (arrivals.others or len({*places.values()}) > 1):
                 with tiles_by_registers(kernel):
                     wait_apart(arrivals, places)
-            rounds = rounds_of(kernel)
-            barriers = None if rounds is None else barriers_of(rounds)
-            if rounds and barriers:
-                with tiles_by_registers(kernel):
-                    wait_in_turn(rounds, barriers)

@@ -63,29 +63,32 @@ def is_from_0_to_1(value: SSAValue) -> bool:
     )
 
 
-def multiply_weights(op: tb.MatmulOp) -> bool:
-    """Makes a left matrix of numbers from 0 to 1 one of f16; whether it is such a matrix."""
+def holds_weights(op: tb.MatmulOp) -> bool:
+    """Whether the left matrix has numbers from 0 to 1, and nothing else than sums reads it."""
     summed = (tb.ReductionOp, tb.AccumulatorOp)
     users = [use.operation for use in op.lhs.uses]
-    if not is_from_0_to_1(op.lhs) or not all(
-        user is op or isinstance(user, summed) for user in users
-    ):
-        return False
+    return is_from_0_to_1(op.lhs) and all(user is op or isinstance(user, summed) for user in users)
+
+
+def is_held(op: tb.MatmulOp) -> bool:
+    """Whether the loop does not move the left matrix."""
+    load = op.lhs.owner
+    return isinstance(load, tb.InputOp) and load.fordim is None
+
+
+def multiply_weights(op: tb.MatmulOp) -> None:
+    """Makes a left matrix of numbers from 0 to 1 one of f16."""
     exponential = op.lhs.owner
     assert isinstance(exponential, tb.ExpOp)
     weights = tb.ExpOp(exponential.input, _typed(op.lhs, f16))
     inherit_location([weights], exponential)
     Rewriter.replace_op(exponential, weights)
     _replace(op, _in_f16(op, weights.result, op.result.type))
-    return True
 
 
-def multiply_held(op: tb.MatmulOp) -> bool:
-    """Divides the rows of a left matrix that the loop does not move by powers of two, so that f16
-    holds them, and multiplies the product by these; whether it is such a matrix."""
-    load = op.lhs.owner
-    if not isinstance(load, tb.InputOp) or load.fordim is not None:
-        return False
+def multiply_held(op: tb.MatmulOp) -> None:
+    """Divides the rows of a left matrix by powers of two, so that f16 holds them, and multiplies
+    those of the product by these."""
     shape = shape_of(op.lhs.type)
     rows = tb.STensorType((*shape[:-1], 1), f32)
     sizes = tb.UNARY_OPERATORS["abs"](op.lhs)
@@ -96,7 +99,6 @@ def multiply_held(op: tb.MatmulOp) -> bool:
     product = _in_f16(op, halves.result, _typed(op.result, f32))
     scaled = tb.MulOp(product[-1].results[0], scale.result, op.result.type)
     _replace(op, [sizes, largest, scale, halves, *product, scaled])
-    return True
 
 
 def _in_f16(op: tb.MatmulOp, lhs: SSAValue, result: Attribute) -> list[Operation]:
@@ -124,7 +126,9 @@ class F16ProductsPass(ModulePass):
     f16 holds all numbers of f8, which are converted to it by fewer instructions than to bf16. The
     left matrix has numbers from 0 to 1, such as the weights of a softmax; or the loop does not move
     it, so that its rows are divided by powers of two before the loop, of which each product is then
-    multiplied by its own. f16 rounds less than bf16 but for numbers below 2^-17 of the weights.
+    multiplied by its own. Where another product of the kernel has neither, all stay as they are:
+    with a factor for each weight, decode attention took 10.1 us and not 10.0 on an H200. f16 rounds
+    less than bf16 but for weights below 2^-16.
 
     Pre-condition: ``--online-softmax``.
 
@@ -151,5 +155,11 @@ class F16ProductsPass(ModulePass):
         for graph in op.walk():
             if not isinstance(graph, CustomizedOp) or graph.forloop_range == 1:
                 continue
-            for product in list(products_by_f8(graph)):
-                _ = multiply_weights(product) or multiply_held(product)
+            products = list(products_by_f8(graph))
+            if not all(holds_weights(each) or is_held(each) for each in products):
+                continue
+            for product in products:
+                if holds_weights(product):
+                    multiply_weights(product)
+                else:
+                    multiply_held(product)

@@ -36,7 +36,6 @@ struct LineMatmul {
   using Sum = typename Atom::Sum;
   using Fragment = MmaFragment<kWarpsM, kWarpsN, A::kRows, Columns::kSize, Atom, kWarpsK>;
   static constexpr int kValues = Fragment::kValues;
-  using Chains = SumChains<Fragment, Atom, kSteps>;
 
   template <class TA, class TB>
   static __device__ __forceinline__ void mma(Sum (&acc)[kValues], TA const* a, TB const* b, int thread) {
@@ -45,7 +44,7 @@ struct LineMatmul {
     const int warp_k = kWarpsK == 1 ? 0 : warp / (kWarpsM * kWarpsN);
     const A rows(thread % 32, warp % kWarpsM, warp_k);
     const int first = warp / kWarpsM % kWarpsN * kLine;
-    Chains chains(acc);
+    SumChains<Fragment, Atom, TB, kSteps> chains(acc);
 #pragma unroll
     for (int step = 0; step < kSteps; step += 2) {
       const int count = step + 1 < kSteps ? 2 : 1;

@@ -1,15 +1,19 @@
-// Sums of a warp's products in two chains, where it has few tiles and eight steps along k or more: an instruction waits for the one before it that adds to
-// the same sums, and steps along k take the chains in turn.
+// Sums of a warp's products by f8 that becomes f16, in two chains where it has few tiles and eight steps along k or more: an
+// instruction waits for the one before it that adds to the same sums, and steps along k take the chains in turn. Where a
+// conversion takes several instructions, these are executed meanwhile.
 #pragma once
+
+#include "../atoms.h"
 
 namespace mugraph {
 namespace tb {
 
-template <class Fragment, class Atom, int kSteps>
+template <class Fragment, class Atom, class T, int kSteps>
 class SumChains {
   using Sum = typename Atom::Sum;
   static constexpr int kValues = Fragment::kValues;
-  static constexpr bool kHasTwo = Fragment::kTilesM * Fragment::kTilesN <= 2 && kSteps >= 8;
+  static constexpr bool kIsFast = is_fp8<T> && cute::is_same<typename Atom::OperandB, half_t>::value;
+  static constexpr bool kHasTwo = kIsFast && Fragment::kTilesM * Fragment::kTilesN <= 2 && kSteps >= 8;
   Sum (&first_)[kValues];
   Sum second_[kHasTwo ? kValues : 1];
 

@@ -72,7 +72,6 @@ struct SwappedMatmul {
   using Sum = typename Atom::Sum;
   using Fragment = MmaFragment<kWarpsM, kWarpsN, ModeOfA::kSize, ModeOfB::kSize, Atom, kWarpsK>;
   static constexpr int kValues = Fragment::kValues;
-  using Chains = SumChains<Fragment, Atom, ModeOfK::kSize / 16>;
 
   template <class TA, class TB>
   static __device__ __forceinline__ void mma(Sum (&acc)[kValues], TA const* a, TB const* b, int thread) {
@@ -85,7 +84,7 @@ struct SwappedMatmul {
     const int warp_k = kWarpsK == 1 ? 0 : warp / (kWarpsM * kWarpsN);
     const A rows(thread % 32, warp % kWarpsM, warp_k);
     const B columns(thread % 32, warp / kWarpsM % kWarpsN, warp_k);
-    Chains chains(acc);
+    SumChains<Fragment, Atom, TB, ModeOfK::kSize / 16> chains(acc);
 #pragma unroll
     for (int round = 0; round < A::kRounds; ++round) {
       Words<TA, A::kRun> left[Fragment::kTilesM];

@@ -173,8 +173,12 @@ SCHEDULED_UNARY_FUNCTIONS: dict[str, FunctionDescription] = {
         "e to the power of a constant times each element, as a power of two.",
         (Constant("scalar", "by"),),
     ),
+    "power_below": FunctionDescription(
+        "The largest power of two, from 2^-100 to 2^127, that is at most each element; 2^-100 "
+        "where an element is less, or NaN."
+    ),
 }
-"""Functions of one number, of operators of ``sched`` only.
+"""Functions of one number, of operators that passes write.
 
 Powers of e are taken as powers of two by the instruction for these: results are at most 2 ulp and
 |x| 2^-23 (relative, for e to the power of x) off, and 0 below 2^-126.

@@ -10,6 +10,7 @@ from mugraph.dialects.plan import Plan
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.end_loads import EndLoadsPass
 from mugraph.passes.mugraph.expand_custom import ExpandCustomPass
+from mugraph.passes.mugraph.f16_products import F16ProductsPass
 from mugraph.passes.mugraph.factor_products import FactorProductsPass
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
 from mugraph.passes.mugraph.insert_copies import InsertCopiesPass
@@ -86,6 +87,7 @@ def transpile_pipeline(
         RetilePass(),
         SliceProductsPass(),
         OnlineSoftmaxPass(notes=False),
+        F16ProductsPass(),
         InsertCopiesPass(),
         DecomposeThreadblockPass(),
         MaskRaggedPass(),

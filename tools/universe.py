@@ -51,6 +51,7 @@ PASSES = {
     ),
     "end-loads": "mugraph.passes.mugraph.end_loads:EndLoadsPass",
     "factor-products": "mugraph.passes.mugraph.factor_products:FactorProductsPass",
+    "f16-products": "mugraph.passes.mugraph.f16_products:F16ProductsPass",
     "slice-products": "mugraph.passes.mugraph.slice_products:SliceProductsPass",
     "mask-ragged": "mugraph.passes.mugraph.mask_ragged:MaskRaggedPass",
     "fuse-kernels": "mugraph.passes.program.fuse_kernels:FuseKernelsPass",

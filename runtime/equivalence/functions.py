@@ -99,6 +99,10 @@ def _floor(x: NormalForm) -> NormalForm:
     return nf.application("floor", [x])
 
 
+def _power_below(x: NormalForm) -> NormalForm:
+    return nf.application("power_below", [x])
+
+
 def _bits(x: NormalForm, first: float, count: float) -> NormalForm:
     return nf.application(f"bits {first:g} {count:g}", [x])
 
@@ -412,6 +416,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., NormalForm]] = {
     "cos": _cos,
     "round": _round,
     "floor": _floor,
+    "power_below": _power_below,
     "bits": _bits,
     "fp4": _fp4,
     "nf4": _nf4,

@@ -214,6 +214,20 @@ def scaled_exp_difference(x: Array, y: Array, scale: float) -> Array:
     return np.exp((x - y) * scale)
 
 
+def _power_below(x: Array) -> Array:
+    _, exponents = np.frexp(np.fmax(x, x.dtype.type(LEAST_POWER)))
+    return np.ldexp(np.ones_like(x), np.where(np.isinf(x), MOST_EXPONENT, exponents - 1))
+
+
+LEAST_POWER, MOST_EXPONENT = 2.0**-100, 127
+"""The smallest number that ``power_below`` gives, and the exponent of the largest."""
+
+
+def power_below(x: Array) -> Array:
+    """The largest power of two that is at most x, from 2^-100 to 2^127; 2^-100 of NaN."""
+    return x.steps(cast(Any, _power_below)) if isinstance(x, ComponentArray) else _power_below(x)
+
+
 def reciprocal(x: Array) -> Array:
     """1 / x."""
     return 1.0 / x
@@ -265,6 +279,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "where": where,
     "mul_add": mul_add,
     "scaled_exp": scaled_exp,
+    "power_below": power_below,
     "scaled_exp_difference": scaled_exp_difference,
     "reciprocal": reciprocal,
     "reciprocal_or_zero": reciprocal_or_zero,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from emulated_programs import check_emulated_later, graph_of
 from fuzz.programs import launches_of
-from xdsl.dialects.builtin import f8E4M3FN
+from xdsl.dialects.builtin import f8E4M3FN, f16
 from xdsl.passes import PassPipeline
 
 import mugraph.build as mi
@@ -287,10 +287,38 @@ def test_a_cache_of_f8_is_read_as_it_is_stored(keys: int, depth: int, by_runs: b
     products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
     assert products and all(op.through is not None for op in products)
     assert products[0].atom is not None and products[0].atom.reads_runs == by_runs
-    wide_k, wide_v = cache.astype(np.float64) * scales
-    scores = q.astype(np.float64) @ wide_k.swapaxes(1, 2) * depth**-0.5
+    expected = attended(q, *cache, *scales)
+    check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected, 2e-2))
+
+
+def attended(q: Array, k: Array, v: Array, scale_k: Array, scale_v: Array) -> Array:
+    """Attention in float64."""
+    wide_k, wide_v = k.astype(np.float64) * scale_k, v.astype(np.float64) * scale_v
+    scores = q.astype(np.float64) @ wide_k.swapaxes(1, 2) * q.shape[-1] ** -0.5
     powers = np.exp(scores - scores.max(-1, keepdims=True))
-    expected = powers / powers.sum(-1, keepdims=True) @ wide_v
+    return powers / powers.sum(-1, keepdims=True) @ wide_v
+
+
+def test_queries_and_weights_are_multiplied_by_f8_as_f16() -> None:
+    """Also queries that f16 cannot hold, and those of which it would keep no digit."""
+    q = RANDOM.standard_normal((2, 4, 64)).astype(ml_dtypes.bfloat16)
+    q[1] *= ml_dtypes.bfloat16(2.0**20)
+    q[0, 0] *= ml_dtypes.bfloat16(2.0**-40)
+    cache = RANDOM.standard_normal((2, 2, 256, 64)).astype(ml_dtypes.float8_e4m3fn)
+    scales = RANDOM.uniform(0.5, 2, (2, 2, 1, 1)).astype(np.float32)
+    scales[0, 1] *= 2.0**-20
+
+    def program(q: mi.DTensor, k: mi.DTensor, v: mi.DTensor, *scales: mi.DTensor) -> mi.DTensor:
+        keys, values = (mi.cast(each, q.dtype) for each in (k, v))
+        scores = q @ mi.transpose(keys) * (scales[0] * q.shape[-1] ** -0.5)
+        return (mi.softmax(scores) @ values) * scales[1]
+
+    inputs = [q, *cache, *scales]
+    module = graph_of(program, *inputs).module()
+    PassPipeline(compile_pipeline("sm_90a", Plan(forloop=2))).apply(make_context(), module)
+    products = [op for op in module.walk() if isinstance(op, sched.MmaOp)]
+    assert [element_type_of(op.lhs.type) for op in products] == [f16, f16]
+    made, expected = generate_cuda(module, make_context(), "sm_90a"), attended(q, *cache, *scales)
     check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected, 2e-2))
 
 

@@ -206,6 +206,14 @@ struct Nf4 {
   static __device__ __forceinline__ float apply(float x) { return __uint_as_float(bits<0, 16>(whole_bits(x))); }
 };
 
+// The largest power of two, from 2^-100 to 2^127, that is at most x; 2^-100 of NaN.
+struct PowerBelow {
+  static __device__ __forceinline__ float apply(float x) {
+    const float within = fminf(fmaxf(x, 0x1p-100f), 0x1p127f);
+    return __uint_as_float(__float_as_uint(within) & 0x7f800000u);
+  }
+};
+
 struct Reciprocal {
   static __device__ __forceinline__ float apply(float x) { return 1.0f / x; }
 };

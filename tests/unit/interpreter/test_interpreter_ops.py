@@ -474,3 +474,10 @@ def test_both_precisions_start_from_inputs_in_storage_type() -> None:
     text = on_tiles([(1, 1)], (1, 1), accumulate("%t0", (1, 1)))
     third = np.array([[1 / 3]])
     assert run(text, third, precision="float64")[0, 0] == np.float64(np.float16(1 / 3))
+
+
+def test_powers_of_two_below_numbers_stay_within_limits() -> None:
+    x = np.array([0.0, np.nan, np.inf, 1.0, 3.0, np.nextafter(4, 0, dtype=np.float32)], np.float32)
+    powers = SCALAR_FUNCTIONS["power_below"](x)
+    assert powers.dtype == np.float32
+    assert powers.tolist() == [2.0**-100, 2.0**-100, 2.0**127, 1.0, 2.0, 2.0]

@@ -11,6 +11,7 @@
 
 #include "matmul_operand.h"
 #include "mma_fragment.h"
+#include "sum_chains.h"
 
 namespace mugraph {
 namespace tb {
@@ -43,6 +44,7 @@ struct LineMatmul {
     const int warp_k = kWarpsK == 1 ? 0 : warp / (kWarpsM * kWarpsN);
     const A rows(thread % 32, warp % kWarpsM, warp_k);
     const int first = warp / kWarpsM % kWarpsN * kLine;
+    SumChains<Fragment, Atom, TB, kSteps> chains(acc);
 #pragma unroll
     for (int step = 0; step < kSteps; step += 2) {
       const int count = step + 1 < kSteps ? 2 : 1;
@@ -62,12 +64,12 @@ struct LineMatmul {
         for (int half = 0; half < count; ++half) {
 #pragma unroll
           for (int i = 0; i < Fragment::kTilesM; ++i) {
-            Atom::mma(&acc[(i * Fragment::kTilesN + j) * Atom::kValues], right[half], left[half][i / 2][i % 2 * 2],
-                      left[half][i / 2][i % 2 * 2 + 1]);
+            Atom::mma(chains.of(half, i, j), right[half], left[half][i / 2][i % 2 * 2], left[half][i / 2][i % 2 * 2 + 1]);
           }
         }
       }
     }
+    chains.add_up();
   }
 
  private:

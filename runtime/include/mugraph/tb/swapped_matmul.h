@@ -12,6 +12,7 @@
 #include "../atoms.h"
 #include "../vector_access.h"
 #include "mma_fragment.h"
+#include "sum_chains.h"
 
 namespace mugraph {
 namespace tb {
@@ -66,6 +67,7 @@ template <int kWarpsM, int kWarpsN, class ALayout, class BLayout, class Atom, in
 struct SwappedMatmul {
   using ModeOfA = Mode<decltype(cute::layout<0>(typename LayoutParts<ALayout>::Linear{}))>;
   using ModeOfB = Mode<decltype(cute::layout<0>(typename LayoutParts<BLayout>::Linear{}))>;
+  using ModeOfK = Mode<decltype(cute::layout<1>(typename LayoutParts<BLayout>::Linear{}))>;
   static_assert(kWarpsK == 1 || kApartB != 0, "warps along k have matrices of their own");
   using Sum = typename Atom::Sum;
   using Fragment = MmaFragment<kWarpsM, kWarpsN, ModeOfA::kSize, ModeOfB::kSize, Atom, kWarpsK>;
@@ -82,6 +84,7 @@ struct SwappedMatmul {
     const int warp_k = kWarpsK == 1 ? 0 : warp / (kWarpsM * kWarpsN);
     const A rows(thread % 32, warp % kWarpsM, warp_k);
     const B columns(thread % 32, warp / kWarpsM % kWarpsN, warp_k);
+    SumChains<Fragment, Atom, TB, ModeOfK::kSize / 16> chains(acc);
 #pragma unroll
     for (int round = 0; round < A::kRounds; ++round) {
       Words<TA, A::kRun> left[Fragment::kTilesM];
@@ -101,12 +104,12 @@ struct SwappedMatmul {
           }
 #pragma unroll
           for (int i = 0; i < Fragment::kTilesM; ++i) {
-            Atom::mma(&acc[(i * Fragment::kTilesN + j) * Atom::kValues], registers, left[i].words[2 * step],
-                      left[i].words[2 * step + 1]);
+            Atom::mma(chains.of(step, i, j), registers, left[i].words[2 * step], left[i].words[2 * step + 1]);
           }
         }
       }
     }
+    chains.add_up();
   }
 };
 

@@ -15,7 +15,7 @@ from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.program.overlap import Way, overlap_collectives
 from mugraph.passes.program.partition import PartitionPass
 from mugraph.passes.program.partition.delivered import pieces_to_copy
-from mugraph.passes.program.partition.orders import Hear, Read, Run, check_order
+from mugraph.passes.program.partition.orders import Await, Hear, Read, Run, Tell, check_order
 from mugraph.passes.program.partition.segments import (
     Delivery,
     Exchange,
@@ -162,10 +162,12 @@ def test_a_device_does_not_wait_for_a_copy_before_it_takes_a_range_of_it() -> No
     # Its own first range takes a copy that began before the range before it.
     assert len(runs) == 5
     assert runs[1] < hears[0] < runs[2] < hears[1] < runs[3]
-    # Copies wait for one another, and meetings for no copy.
+    # Copies wait for one another, and meetings for no copy; who meets at last copies, too.
     copies, meetings = one.events[2], one.events[4]
-    assert len([event for event in copies if isinstance(event, Run)]) == 5
-    assert not any(isinstance(event, Run | Read) for event in meetings)
+    assert len([event for event in copies if isinstance(event, Run)]) == 4
+    last = max(n for n, event in enumerate(meetings) if isinstance(event, Await))
+    assert [type(event) for event in meetings[last + 1 :]] == [Tell, Read, Run, Tell]
+    assert not any(isinstance(event, Run | Read) for event in meetings[:last])
 
 
 def _segments(one: Late) -> set[int]:

@@ -355,6 +355,25 @@ class Symbolic:
         arguments += [self._anywhere(*each) for each in zip(values, operands, strict=True)]
         return self.tensor(places, nf.application(function, arguments))
 
+    def of_runs(
+        self,
+        shape: Sequence[int],
+        function: str,
+        dim: int,
+        value: SSAValue,
+        operand: SymbolicTensor,
+    ) -> SymbolicTensor:
+        """A tensor of which each element is a function of the run of elements along a dimension.
+
+        Of runs the function gives as many elements as the tensor has along that dimension: it is a
+        function of the place there, too.
+        """
+        places = self.places(shape)
+        anywhere = [*places]
+        anywhere[dim] = self.any_place(self.first_bound(operand), shape_of(value.type)[dim])
+        arguments = [nf.element(PLACE, [places[dim]]), self.at(operand, anywhere)]
+        return self.tensor(places, nf.application(function, arguments))
+
     def random(
         self, shape: Sequence[int], function: str, seed: SymbolicTensor, offset: SymbolicTensor
     ) -> SymbolicTensor:

@@ -184,6 +184,8 @@ class SharedMemory(PeerMemory):
         self._under_way = dict[SSAValue, Any]()
         self._met_beside = False
         self._met = dict[Exchange, Any]()
+        # How many copies were begun, and the last of them that functions wait for.
+        self._fetched = self._arrived = 0
         for step in reversed(exchanges):
             places = self._rooms[step.axes].places(step)
             self._first |= places
@@ -211,22 +213,19 @@ class SharedMemory(PeerMemory):
         return room.held[step]
 
     def gather(self, step: Exchange, parts: Sequence[tuple[Any, Any]], number: int) -> None:
-        """Meets and copies in one kernel, on the stream of meetings; the current one waits for it.
+        """Meets and copies in one kernel, behind the meetings before it.
 
         Parts that are no ranges of whole pieces are copied behind the meeting.
         """
-        room, current = self._rooms[step.axes], _torch().cuda.current_stream(self._device)
-        with _torch().cuda.stream(self._meeting):
-            if len(parts) <= _MOST_RANGES and all(
-                _is_range(each) for pair in parts for each in pair
-            ):
-                far = [pair for pair in parts if self._is_far(pair[1])]
-                room.gather(number, far, [p for p in parts if not self._is_far(p[1])])
-            else:
-                room.meet(number)
-                for place, part in parts:
-                    place.copy_(part, non_blocking=True)
-        current.wait_stream(self._meeting)
+        room = self._rooms[step.axes]
+        _torch().cuda.current_stream(self._device).wait_stream(self._meeting)
+        if len(parts) <= _MOST_RANGES and all(_is_range(each) for pair in parts for each in pair):
+            far = [pair for pair in parts if self._is_far(pair[1])]
+            room.gather(number, far, [pair for pair in parts if not self._is_far(pair[1])])
+        else:
+            room.meet(number)
+            for place, part in parts:
+                place.copy_(part, non_blocking=True)
 
     def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
         """What the members wrote here; parts are copied that are not at theirs or on their way."""
@@ -270,13 +269,16 @@ class SharedMemory(PeerMemory):
             self._beside.wait_stream(current)
         with cuda.stream(self._beside):
             copy.copy_(value, non_blocking=True)
-            arrived = [cuda.Event()]
-            arrived[0].record()
+            arrived = cuda.Event()
+            arrived.record()
+        self._fetched += 1
+        number = self._fetched
 
         def arrive() -> None:
-            # Once: the stream waits for it before all that it is given behind that.
-            while arrived:
-                current.wait_event(arrived.pop())
+            # Copies are one by one: who waited for a later one waits no more.
+            if number > self._arrived:
+                current.wait_event(arrived)
+                self._arrived = number
 
         return copy, arrive
 

@@ -44,6 +44,7 @@ def _ranges(*counts: int) -> tuple[UnitRange, ...]:
 
 
 WAYS = (
+    Ranges(8, _ranges(4, 4), _ranges(4, 2, 1, 1)),
     Ranges(4, _ranges(2, 2), _ranges(2, 1, 1)),
     Ranges(2, _ranges(1, 1), _ranges(1, 1)),
 )

@@ -190,7 +190,7 @@ class MeshKernel:
             for value in takes(step) if not isinstance(step, View | Join) else ():
                 self._arrive(value, call)
             self._do(number, step, call)
-        for value in reversed([*call.under_way]):
+        for value in [*call.under_way]:
             self._arrive(value, call)
         outputs = [self._own(values[value]) for value in self._returned]
         for place, output in zip(places, outputs, strict=False):
@@ -319,7 +319,7 @@ class MeshKernel:
         under_way = [value for value in inputs if value in call.under_way]
         here = [(places[value], call.values[value]) for value in inputs if value not in under_way]
         self._put([pair for pair in here if pair[0].data_ptr() != pair[1].data_ptr()], number)
-        for value in sorted(under_way, key=[*call.under_way].index, reverse=True):
+        for value in under_way:
             self._arrive(value, call)
             place, part = places[value], call.values[value]
             if place.data_ptr() != part.data_ptr():

@@ -184,8 +184,6 @@ class SharedMemory(PeerMemory):
         self._under_way = dict[SSAValue, Any]()
         self._met_beside = False
         self._met = dict[Exchange, Any]()
-        # How many copies were begun, and the last of them that functions wait for.
-        self._fetched = self._arrived = 0
         for step in reversed(exchanges):
             places = self._rooms[step.axes].places(step)
             self._first |= places
@@ -269,16 +267,13 @@ class SharedMemory(PeerMemory):
             self._beside.wait_stream(current)
         with cuda.stream(self._beside):
             copy.copy_(value, non_blocking=True)
-            arrived = cuda.Event()
-            arrived.record()
-        self._fetched += 1
-        number = self._fetched
+            arrived = [cuda.Event()]
+            arrived[0].record()
 
         def arrive() -> None:
-            # Copies are one by one: who waited for a later one waits no more.
-            if number > self._arrived:
-                current.wait_event(arrived)
-                self._arrived = number
+            # Once: the stream waits for it before all that it is given behind that.
+            while arrived:
+                current.wait_event(arrived.pop())
 
         return copy, arrive
 

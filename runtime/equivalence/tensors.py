@@ -58,6 +58,11 @@ class Symbolic:
     bound: set[Variable] = field(default_factory=set[Variable])
     """The variables that stand for any place of a tensor that an unknown function takes."""
 
+    @property
+    def anywhere(self) -> frozenset[Variable]:
+        """The digits of any place of a tensor: what is so for each of them may differ for all."""
+        return frozenset(digit for whole in self.bound for digit in self.scope.digits(whole))
+
     def input(self, number: int, shape: Sequence[int]) -> SymbolicTensor:
         """An argument of the function."""
         indices = self.places(shape)
@@ -159,7 +164,7 @@ class Symbolic:
         """A scalar function of each element, with extents of 1 broadcast."""
         places = self.places_of(shape, operands)
         forms = self.read(*((operand, broadcast(operand, places)) for operand in operands))
-        by = frozenset[Variable]().union(*(form.choosing for form in forms))
+        by = frozenset[Variable]().union(*(form.choosing for form in forms)) - self.anywhere
         cases = math.prod(variable.extent for variable in by)
         if function.name in _POLYNOMIALS:
             return self.tensor(places, apply_function(function, *forms))

@@ -23,8 +23,8 @@ second and sends 3.65e11 bytes (``benchmarks/results/collectives_h200x2.md``).""
 
 WORK_PER_START = 5_700_000_000
 """Multiplications in the 15 us that a collective takes whatever it sends: NCCL's take 10 to 12, and
-functions end before it and begin behind it.  Of seven products of 1,024 to 8,192 rows before a sum,
-on two H200, the way that is then chosen was the fastest one, or took 0.7 % longer."""
+functions end before it and begin behind it.  The way that is then chosen was the fastest one of
+seven products before a sum on two H200 (``benchmarks/results/collectives_h200x2.md``)."""
 WORK_PER_COPIED_BYTE = 170
 """Multiplications in the time in which a byte is copied in a device's memory: it is read and
 written, at 4.2e12 bytes a second."""

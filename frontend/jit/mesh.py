@@ -35,7 +35,7 @@ from mugraph.jit.exchange import exchange, laid_out
 from mugraph.jit.groups import expect_alike, group_of, place_of
 from mugraph.jit.kernel import Kernel, as_sequence
 from mugraph.jit.peers import PeerMemory, empty, peer_memory
-from mugraph.passes.program.partition.meetings import takes
+from mugraph.passes.program.partition.meetings import gathered_last, takes
 from mugraph.passes.program.partition.orders import steps_in_order
 from mugraph.passes.program.partition.segments import (
     Delivery,
@@ -89,6 +89,8 @@ class MeshKernel:
             if isinstance(step, Join)
             for index, value in enumerate(step.op.inputs)
         }
+        self._gathered = gathered_last(self._steps)
+        """The exchange for which devices meet as its copies are joined, and that join."""
         self._known_memory: PeerMemory | None = None
         self._are_alike = False
         written = interface_as_written(program.function)
@@ -205,7 +207,8 @@ class MeshKernel:
             case Segment():
                 values |= self._run(number, step, call)
             case Exchange():
-                held = self._memory.exchange(step, values[step.value], number)
+                meets = self._gathered is None or number != self._gathered.exchange
+                held = self._memory.exchange(step, values[step.value], number, meets=meets)
                 call.exchanges |= {op.result: step for op in step.peers}
                 call.ran = False
                 place = self._groups[step.axes].place
@@ -229,6 +232,8 @@ class MeshKernel:
                 if peer.taken_place(place) == place:
                     # This device's is there before it is laid out; what joins it copies it.
                     values[op.result] = values[peer.input if peer is op.input.owner else op.input]
+                elif self._gathered is not None and number > self._gathered.exchange:
+                    values[op.result] = values[op.input]
                 else:
                     copy, arrives = self._memory.fetch(
                         call.exchanges[peer.result],
@@ -238,7 +243,7 @@ class MeshKernel:
                     )
                     values[op.result], call.under_way[op.result] = copy, arrives
             case Join(op):
-                values[op.result] = self._join(step, call)
+                values[op.result] = self._join(number, step, call)
             case _:
                 value = values[step.input]
                 if is_far(step.input) and not isinstance(step, kn.AllSliceOp):
@@ -298,23 +303,42 @@ class MeshKernel:
             whole.narrow(step.op.joined_dim, start, shape[step.op.joined_dim]), value.type
         )
 
-    def _join(self, step: Join, call: _Call) -> Any:
+    def _join(self, number: int, step: Join, call: _Call) -> Any:
         """Parts one after the other; those that were not written there are copied.
 
         What is here is copied while the copies of other devices' parts are under way.
         """
         inputs = step.op.inputs
         places = {value: self._joined_place(value, call) for value in inputs}
-        for value in sorted(inputs, key=call.under_way.__contains__):
-            self._arrive(value, call)
-            place, part = places[value], call.values[value]
-            if place is not None and place.data_ptr() != part.data_ptr():
-                place.copy_(part)
         whole = call.joined.get(step.op.result)
         if whole is None:
+            for value in inputs:
+                self._arrive(value, call)
             parts = [call.values[value] for value in inputs]
             return import_module("torch").cat(parts, step.op.joined_dim)
+        under_way = [value for value in inputs if value in call.under_way]
+        here = [(places[value], call.values[value]) for value in inputs if value not in under_way]
+        self._put([pair for pair in here if pair[0].data_ptr() != pair[1].data_ptr()], number)
+        for value in under_way:
+            self._arrive(value, call)
+            place, part = places[value], call.values[value]
+            if place.data_ptr() != part.data_ptr():
+                place.copy_(part)
         return whole
+
+    def _put(self, parts: Sequence[tuple[Any, Any]], join: int) -> None:
+        """Copies parts to where a join has them, and meets for those that are gathered at last.
+
+        The place is the first of a pair.
+        """
+        if self._gathered is not None and join == self._gathered.join:
+            number = self._gathered.exchange
+            exchange = self._steps[number]
+            assert isinstance(exchange, Exchange)
+            self._memory.gather(exchange, parts, number)
+            return
+        for place, part in parts:
+            place.copy_(part)
 
     def _own(self, held: Any) -> Any:
         """A result that the next call leaves alone."""

@@ -34,14 +34,34 @@ LIMIT_VARIABLE = "MUGRAPH_MEETING_SECONDS"
 """The environment variable for how long a device waits for another before it gives up, saying for
 which; without it it waits for ever."""
 
-_MEET = """
-#include <mugraph/meet.h>
+_MOST_RANGES = 32
+"""As many as ``runtime/include/mugraph/gather.h`` copies."""
+_PIECE = 16
+"""It copies whole pieces of so many bytes."""
+
+_LIBRARY = """
+#include <mugraph/gather.h>
 
 extern "C" __attribute__((visibility("default"))) int mugraph_meet(
     unsigned* const* flags, int members, int place, unsigned* met, unsigned long long limit,
     int number, cudaStream_t stream) {
   try {
     mugraph::meet(mugraph::overlapping(stream), flags, members, place, met, limit, number);
+    return 0;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\\n", error.what());
+    return 1;
+  }
+}
+
+extern "C" __attribute__((visibility("default"))) int mugraph_gather(
+    unsigned* const* flags, int members, int place, unsigned* met, unsigned long long limit,
+    int number, void* const* addresses, unsigned long long const* sizes, int far, int near,
+    int multiprocessors, cudaStream_t stream) {
+  try {
+    auto const own = mugraph::member_of(flags, members, place, met, limit, number);
+    auto const queue = mugraph::overlapping(stream);
+    mugraph::gather(queue, own, addresses, sizes, far, near, multiprocessors);
     return 0;
   } catch (std::exception const& error) {
     std::fprintf(stderr, "%s\\n", error.what());
@@ -58,8 +78,18 @@ class PeerMemory(ABC):
     """
 
     @abstractmethod
-    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
-        """Lays a tensor out, meets, and returns the tensors of all members, by place."""
+    def exchange(
+        self, step: Exchange, value: Any, number: int, *, meets: bool = True
+    ) -> Sequence[Any]:
+        """Lays a tensor out, meets, and returns the tensors of all members, by place.
+
+        Devices do not meet yet where they do as they ``gather`` it.
+        """
+
+    def gather(self, step: Exchange, parts: Sequence[tuple[Any, Any]], number: int) -> None:
+        """Meets for an exchange, and copies parts of it and others, each to the first of a pair."""
+        for place, part in parts:
+            place.copy_(part)
 
     @abstractmethod
     def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
@@ -105,7 +135,9 @@ class SentMemory(PeerMemory):
     def __init__(self, groups: Mapping[Axes, Group]) -> None:
         self._groups = groups
 
-    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
+    def exchange(
+        self, step: Exchange, value: Any, number: int, *, meets: bool = True
+    ) -> Sequence[Any]:
         """The tensors of all members."""
         distributed: Any = import_module("torch.distributed")
         group = self._groups[step.axes]
@@ -160,7 +192,9 @@ class SharedMemory(PeerMemory):
                 self._sent |= pieces_to_copy(step.op, groups[step.axes].place)
         _torch().cuda.synchronize(device)
 
-    def exchange(self, step: Exchange, value: Any, number: int) -> Sequence[Any]:
+    def exchange(
+        self, step: Exchange, value: Any, number: int, *, meets: bool = True
+    ) -> Sequence[Any]:
         """The tensors of all members, where they lie; this device's is copied to its place."""
         room = self._rooms[step.axes]
         own = room.own[step]
@@ -170,10 +204,26 @@ class SharedMemory(PeerMemory):
         with self._on(self._meeting) if step.beside else nullcontext():
             if value.data_ptr() != own.data_ptr():
                 own.copy_(value)
-            room.meet(number)
+            if meets:
+                room.meet(number)
             self._met[step] = _torch().cuda.Event()
             self._met[step].record()
         return room.held[step]
+
+    def gather(self, step: Exchange, parts: Sequence[tuple[Any, Any]], number: int) -> None:
+        """Meets and copies in one kernel, behind the meetings before it.
+
+        Parts that are no ranges of whole pieces are copied behind the meeting.
+        """
+        room = self._rooms[step.axes]
+        _torch().cuda.current_stream(self._device).wait_stream(self._meeting)
+        if len(parts) <= _MOST_RANGES and all(_is_range(each) for pair in parts for each in pair):
+            far = [pair for pair in parts if self._is_far(pair[1])]
+            room.gather(number, far, [pair for pair in parts if not self._is_far(pair[1])])
+        else:
+            room.meet(number)
+            for place, part in parts:
+                place.copy_(part, non_blocking=True)
 
     def deliver(self, step: Delivery, pieces: Sequence[Any], number: int) -> Any:
         """What the members wrote here; parts are copied that are not at theirs or on their way."""
@@ -239,6 +289,10 @@ class SharedMemory(PeerMemory):
         """Whether a tensor lies in the memory that devices share."""
         return any(room.holds(tensor) for room in self._rooms.values())
 
+    def _is_far(self, tensor: Any) -> bool:
+        """Whether a tensor lies in the memory of another device."""
+        return any(room.holds(tensor) and not room.is_own(tensor) for room in self._rooms.values())
+
     def empty_of(self, type_: Attribute) -> Any:
         """A row-major tensor of torch's allocator."""
         torch = _torch()
@@ -273,7 +327,8 @@ class _Room:
             if (start := int(handle.get_buffer(member, (1,), torch.uint8).data_ptr()))
         ]
         buffer.zero_()
-        self._met = torch.zeros(1, dtype=torch.int32, device=device)
+        # How often this device has met, and what a kernel that gathers counts with.
+        self._met = torch.zeros(2, dtype=torch.int32, device=device)
         addresses = [
             int(handle.get_buffer(member, (1,), torch.int32).data_ptr()) for member in group.members
         ]
@@ -283,6 +338,7 @@ class _Room:
         self._limit = _limit()
         self._stream = torch._C._cuda_getCurrentRawStream
         self._index = device.index
+        self._multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
         # Nobody meets before all flags are zero.
         torch.cuda.synchronize(device)
         distributed: Any = import_module("torch.distributed")
@@ -313,17 +369,32 @@ class _Room:
 
     def meet(self, number: int) -> None:
         """Waits for the others, on the current stream."""
-        failed = self._library.mugraph_meet(
-            self._flags,
-            len(self._flags),
-            self._place,
-            self._met.data_ptr(),
-            self._limit,
-            number,
-            self._stream(self._index),
-        )
-        if failed:
+        if self._library.mugraph_meet(*self._member(number), self._stream(self._index)):
             raise DeviceError("devices cannot meet: the launch failed, as was said on stderr.")
+
+    def gather(
+        self, number: int, far: Sequence[tuple[Any, Any]], near: Sequence[tuple[Any, Any]]
+    ) -> None:
+        """Waits for the others, and copies ranges of their memory and of this device's."""
+        addresses = [each.data_ptr() for pair in (*far, *near) for each in pair]
+        sizes = [part.nbytes for _, part in (*far, *near)]
+        if self._library.mugraph_gather(
+            *self._member(number),
+            (ctypes.c_void_p * len(addresses))(*addresses),
+            (ctypes.c_ulonglong * len(sizes))(*sizes),
+            len(far),
+            len(near),
+            self._multiprocessors,
+            self._stream(self._index),
+        ):
+            raise DeviceError("parts cannot be gathered: the launch failed, as was said on stderr.")
+
+    def _member(self, number: int) -> tuple[Any, ...]:
+        """What this device meets the others with."""
+        return (
+            *(self._flags, len(self._flags), self._place),
+            *(self._met.data_ptr(), self._limit, number),
+        )
 
 
 def peer_memory(
@@ -371,16 +442,25 @@ def _tensor_in(handle: Any, member: int, value: SSAValue, start: int) -> Any:
     return handle.get_buffer(member, shape_of(value.type), dtype, storage_offset=offset)
 
 
+def _is_range(tensor: Any) -> bool:
+    """Whether a tensor is a range of memory of whole pieces."""
+    aligned = tensor.nbytes % _PIECE == 0 and tensor.data_ptr() % _PIECE == 0
+    return aligned and tensor.is_contiguous()
+
+
 def _library() -> Any:
-    """The compiled kernel in which devices meet."""
+    """The compiled kernels in which devices meet."""
     architecture = device_architecture()
     if architecture is None:
         raise DeviceError("devices meet on GPUs, and there is none on this machine.")
-    library = ctypes.CDLL(str(compile_library(_MEET, architecture)))
-    library.mugraph_meet.argtypes = [
+    library = ctypes.CDLL(str(compile_library(_LIBRARY, architecture)))
+    member = [
         *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
-        *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int, ctypes.c_void_p),
+        *(ctypes.c_void_p, ctypes.c_ulonglong, ctypes.c_int),
     ]
+    library.mugraph_meet.argtypes = [*member, ctypes.c_void_p]
+    ranges = [*(ctypes.c_void_p, ctypes.c_void_p), *(ctypes.c_int, ctypes.c_int, ctypes.c_int)]
+    library.mugraph_gather.argtypes = [*member, *ranges, ctypes.c_void_p]
     return library
 
 

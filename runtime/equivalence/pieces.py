@@ -98,7 +98,7 @@ class Pieces:
             return form
         total = NormalForm()
         for term in form.terms:
-            bound, factors = _freed(term)
+            bound, factors = freed(term)
             product = nf.constant(term.coefficient)
             for factor, power in factors:
                 product = nf.multiply(product, self.of_factor(factor, power))
@@ -119,7 +119,7 @@ class Pieces:
         return NormalForm((Term(Fraction(1), (), ((factor, power),)),))
 
 
-def _freed(term: Term) -> tuple[list[Variable], Factors]:
+def freed(term: Term) -> tuple[list[Variable], Factors]:
     """A term's factors with variables in the place of those that its sum binds."""
     names = {v: fresh_variable(v.extent) for v in term.bound}
     values = {v: affine(name) for v, name in names.items()}
@@ -158,7 +158,7 @@ def _likeness(term: Term) -> Key:
 
 def _join_next(term: Term, left: dict[Key, Term], extents: Sequence[int]) -> Term | None:
     """Joins a term with one that goes on where it ends; ``None`` where there is none."""
-    bound, factors = _freed(term)
+    bound, factors = freed(term)
     for place, variable in enumerate(bound):
         others = [*bound[:place], *bound[place + 1 :]]
         for extent in extents:

@@ -14,6 +14,7 @@ from mugraph.runtime.equivalence.digits import digit_by_digit
 from mugraph.runtime.equivalence.errors import BudgetError, NoProofError
 from mugraph.runtime.equivalence.pieces import in_pieces, piece_extents
 from mugraph.runtime.equivalence.ranges import ranges_of
+from mugraph.runtime.equivalence.runs import by_values
 from mugraph.runtime.equivalence.symbolic_program import results_of
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 from mugraph.runtime.equivalence.terms import POSITIVE, NormalForm, applies
@@ -58,8 +59,9 @@ def _prove(one: FuncOp, other: FuncOp, made: Derivation) -> Proof:
 def _same_in_all_cases(symbolic: Symbolic, one: NormalForm, other: NormalForm) -> bool:
     """Whether forms are equal for each value of the places by which something is chosen."""
     choosing = one.choosing | other.choosing
-    anywhere = {digit for whole in symbolic.bound for digit in symbolic.scope.digits(whole)}
-    by = sorted(choosing - anywhere)
+    for digit in sorted(choosing & symbolic.anywhere):
+        one, other = by_values(one, digit), by_values(other, digit)
+    by = sorted(choosing - symbolic.anywhere)
     cases = zip(nf.cases_of(one, by), nf.cases_of(other, by), strict=True)
     pairs = [case for forms in cases for _, case in ranges_of(*forms)]
     return all(

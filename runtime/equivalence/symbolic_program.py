@@ -31,6 +31,9 @@ from mugraph.runtime.equivalence.symbolic import (
 from mugraph.runtime.equivalence.symbolic_views import concatenated, seen_as, seen_through
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 
+LARGEST_PLACE = "place of the largest"
+"""The function that gives the places of the largest elements of a run."""
+
 
 def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
     """The results of a function; raises ``NoProofError`` at an operator without a normal form."""
@@ -76,21 +79,23 @@ def _results(
                 shape, name = shape_of(op.result.type), f"rows put along {op.row_dim}"
                 results = [symbolic.unknown(shape, name, op.operands, operands)]
             case kn.ArgMaxOp():
-                shape = shape_of(op.result.type)
-                runs = shape[op.reduced_dim]
-                name = _place_of_largest(op) if runs == 1 else f"{_place_of_largest(op)} to {runs}"
-                results = [symbolic.unknown(shape, name, op.operands, operands)]
+                shape, dim = shape_of(op.result.type), op.reduced_dim
+                if shape[dim] == 1:
+                    found = symbolic.of_runs(shape, LARGEST_PLACE, dim, op.input, *operands)
+                else:
+                    name = f"{LARGEST_PLACE} along {dim} to {shape[dim]}"
+                    found = symbolic.unknown(shape, name, op.operands, operands)
+                results = [found]
             case kn.RandomOp():
                 shape, name = shape_of(op.result.type), f"random {op.distribution.data}"
                 results = [symbolic.random(shape, name, *operands)]
             case kn.TopKOp():
                 # What stands where does not depend on how many there are.
                 results = [
-                    symbolic.unknown(shape_of(result.type), name, op.operands, operands)
-                    for result, name in (
-                        (op.values, f"largest along {op.reduced_dim}"),
-                        (op.places, _place_of_largest(op)),
+                    symbolic.of_runs(
+                        shape_of(result.type), name, op.reduced_dim, op.input, *operands
                     )
+                    for result, name in ((op.values, "largest"), (op.places, LARGEST_PLACE))
                 ]
             case kn.GroupTilesOp() | kn.SortGroupsOp():
                 # Each table is a function of the whole list, and of how many rows a tile has.
@@ -132,8 +137,3 @@ def _results(
             results = [symbolic.rounded(op.results[0].type, op.operands, *results)]
         values |= zip(op.results, results, strict=True)
     raise NoProofError("the function has no func.return")
-
-
-def _place_of_largest(op: kn.ArgMaxOp | kn.TopKOp) -> str:
-    """The function that gives the places of largest elements."""
-    return f"place of the largest along {op.reduced_dim}"

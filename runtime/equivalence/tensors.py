@@ -58,6 +58,11 @@ class Symbolic:
     bound: set[Variable] = field(default_factory=set[Variable])
     """The variables that stand for any place of a tensor that an unknown function takes."""
 
+    @property
+    def anywhere(self) -> frozenset[Variable]:
+        """The digits of any place of a tensor: what is so for each of them may differ for all."""
+        return frozenset(digit for whole in self.bound for digit in self.scope.digits(whole))
+
     def input(self, number: int, shape: Sequence[int]) -> SymbolicTensor:
         """An argument of the function."""
         indices = self.places(shape)
@@ -159,7 +164,7 @@ class Symbolic:
         """A scalar function of each element, with extents of 1 broadcast."""
         places = self.places_of(shape, operands)
         forms = self.read(*((operand, broadcast(operand, places)) for operand in operands))
-        by = frozenset[Variable]().union(*(form.choosing for form in forms))
+        by = frozenset[Variable]().union(*(form.choosing for form in forms)) - self.anywhere
         cases = math.prod(variable.extent for variable in by)
         if function.name in _POLYNOMIALS:
             return self.tensor(places, apply_function(function, *forms))
@@ -353,6 +358,25 @@ class Symbolic:
         places = self.places(shape)
         arguments = [nf.element(PLACE, [place]) for place in places]
         arguments += [self._anywhere(*each) for each in zip(values, operands, strict=True)]
+        return self.tensor(places, nf.application(function, arguments))
+
+    def of_runs(
+        self,
+        shape: Sequence[int],
+        function: str,
+        dim: int,
+        value: SSAValue,
+        operand: SymbolicTensor,
+    ) -> SymbolicTensor:
+        """A tensor of which each element is a function of the run of elements along a dimension.
+
+        Of runs the function gives as many elements as the tensor has along that dimension: it is a
+        function of the place there, too.
+        """
+        places = self.places(shape)
+        anywhere = [*places]
+        anywhere[dim] = self.any_place(self.first_bound(operand), shape_of(value.type)[dim])
+        arguments = [nf.element(PLACE, [places[dim]]), self.at(operand, anywhere)]
         return self.tensor(places, nf.application(function, arguments))
 
     def random(

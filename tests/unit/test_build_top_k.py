@@ -69,6 +69,26 @@ def test_what_stands_where_does_not_depend_on_how_many_there_are() -> None:
     assert not prove(first, function(lambda x: mi.top_k(x, 1, 1)[0])).holds
 
 
+def test_rows_may_be_searched_by_themselves_but_no_parts_of_a_row() -> None:
+    x = np.zeros((4, 8), np.float16)
+
+    def function(program: Any) -> Any:
+        return only_function(graph_of(program, x).module())
+
+    def places(*parts: Any) -> Any:
+        return mi.concat(*(mi.arg_max(part, 1) for part in parts), 0)
+
+    whole = function(lambda x: mi.arg_max(x, 1))
+    assert prove(whole, function(lambda x: places(x[:1], x[1:]))).holds
+    assert not prove(whole, function(lambda x: places(x[1:], x[:1]))).holds
+    assert not prove(whole, function(lambda x: mi.arg_max(x[:, :4], 1))).holds
+
+    halves = function(lambda x: mi.arg_max(mi.concat(x[:, :4], x[:, 4:], 1), 1))
+    swapped = function(lambda x: mi.arg_max(mi.concat(x[:, 4:], x[:, :4], 1), 1))
+    assert prove(whole, halves).holds
+    assert not prove(whole, swapped).holds
+
+
 def test_elements_and_places_are_as_sure_as_what_they_are_found_in() -> None:
     """Rounding may swap two elements of 3; what is far from them stays where it is."""
     graph = graph_of(lambda x: mi.top_k(x * (1 / 3) + 5.0, 3), np.zeros((1, 9), np.float16))

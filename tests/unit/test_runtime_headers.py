@@ -38,7 +38,7 @@ def all_self_tests() -> str:
 
     Its argument names the one that runs.  What their kernels share is the emulator's memory.
     """
-    headers = [f'#include "{name}"' for name in ("harness.h", "meet.h")]
+    headers = [f'#include "{name}"' for name in ("harness.h", "gather.h")]
     memory = 'extern unsigned char shared_memory[] asm("shared_memory");'
     parts = [f'namespace {name} {{\n{memory}\n#include "{name}.cu"\n}}' for name in PROGRAMS]
     calls = [f'  if (name == "{name}") return {name}::main();' for name in PROGRAMS]

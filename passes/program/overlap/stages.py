@@ -45,6 +45,7 @@ def _ranges(*counts: int) -> tuple[UnitRange, ...]:
 
 WAYS = (
     Ranges(4, _ranges(2, 2), _ranges(2, 1, 1)),
+    Ranges(8, _ranges(4, 4), _ranges(4, 2, 1, 1)),
     Ranges(2, _ranges(1, 1), _ranges(1, 1)),
 )
 """Others' parts are in two ranges: one is copied while the next one is computed, and a device finds
@@ -52,7 +53,7 @@ it there when it comes to its own.  Its last range is small: nothing hides that 
 
 
 def ranges_of(op: kn.CollectiveOp, chain: Chain) -> list[Ranges]:
-    """Ranges in which parts can be computed, the finest first: each is a range of memory.
+    """Ranges in which parts can be computed: each is a range of memory.
 
     A device's own part has other ranges than those of others where they are copied, too, and no
     others than those where not.

@@ -44,7 +44,8 @@ MET = 12.5
 """Microseconds from the end of a function to the first byte of a copy behind a meeting beside it.
 
 3.5, 5.5 and 3.5 in CUDA graphs on two H200, by PyTorch's profiler: until the meeting begins, until
-it ends, until the copy begins.
+it ends, until the copy begins.  The kernel that meets at the end of a call, and copies what is here
+beside that, takes as long: 32 for 8.4 MB and 22 for 4.2 MB.
 """
 SPLIT = 0.04
 """How much longer products take, of their time, in the ranges in which they are added up.

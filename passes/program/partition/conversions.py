@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -14,18 +15,26 @@ from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.sharding import Axes, Mesh, Sharding, part_type
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import bytes_of, shape_of
 
 WORK_PER_BYTE = 1000
 """Multiplications in the time of a byte that a device sends.  An H200 multiplies 3.8e14 pairs a
 second and sends 3.65e11 bytes (``benchmarks/results/collectives_h200x2.md``)."""
+
+WORK_PER_START = 5_700_000_000
+"""Multiplications in the 15 us that a collective takes whatever it sends: NCCL's take 10 to 12, and
+functions end before it and begin behind it.  The way that is then chosen was the fastest one of
+seven products before a sum on two H200 (``benchmarks/results/collectives_h200x2.md``)."""
+WORK_PER_COPIED_BYTE = 170
+"""Multiplications in the time in which a byte is copied in a device's memory: it is read and
+written, at 4.2e12 bytes a second."""
 
 
 class Cost(NamedTuple):
     """What ways are compared by, the first field first; of one device."""
 
     time: int = 0
-    """Of what is sent and multiplied, in multiplications."""
+    """Of what is started, sent, copied and multiplied, in multiplications."""
     collectives: int = 0
     """Operators that send something."""
     work: int = 0
@@ -34,9 +43,10 @@ class Cost(NamedTuple):
     """Bytes."""
 
     @staticmethod
-    def of_collective(sent: int) -> Cost:
-        """The cost of a collective in which a device sends so many bytes."""
-        return Cost(sent * WORK_PER_BYTE, 1, 0, sent)
+    def of_collective(sent: int, copied: int) -> Cost:
+        """The cost of a collective in which a device sends, and copies, so many bytes."""
+        time = WORK_PER_START + sent * WORK_PER_BYTE + copied * WORK_PER_COPIED_BYTE
+        return Cost(time, 1, 0, sent)
 
     def plus(self, other: Cost) -> Cost:
         """Both together."""
@@ -65,7 +75,15 @@ class ConversionStep(NamedTuple):
             combines=self.combiner is not None,
         )
         is_sent = self.joined is not None or self.combiner is not None
-        return Cost.of_collective(sent) if is_sent else Cost(work=1)
+        if not is_sent:
+            return Cost(work=1)
+        # Parts along an inner dimension do not lie one behind the other as they are sent.
+        copied, own, size = 0, bytes_of(part), mesh.size(self.axes)
+        if self.cut is not None and not _is_outermost(part, self.cut):
+            copied += own
+        if self.joined is not None and not _is_outermost(part, self.joined):
+            copied += own * (1 if self.cut is not None else size)
+        return Cost.of_collective(sent, copied)
 
     @property
     def name(self) -> str:
@@ -94,6 +112,11 @@ class ConversionStep(NamedTuple):
                 return kn.AllSliceOp(operand, self.axes, dim, type_)
             case _:
                 raise ValueError(f"{self} does nothing")
+
+
+def _is_outermost(part: Attribute, dim: int) -> bool:
+    """Whether parts along a dimension lie one behind the other."""
+    return math.prod(shape_of(part)[:dim]) == 1
 
 
 class Way(NamedTuple):

@@ -113,6 +113,37 @@ def _is_stage(step: Step) -> bool:
     return part is not None and not part.axes
 
 
+class Gathered(NamedTuple):
+    """The numbers of the last exchange of a call, and of what joins its copies and others."""
+
+    exchange: int
+    join: int
+
+
+def gathered_last(steps: Sequence[Step]) -> Gathered | None:
+    """The exchange behind all functions, if one step joins the copies that it is for.
+
+    Nothing hides its meeting and its copies: one kernel does both, and joins what is here.
+    """
+    number = max((n for n, step in enumerate(steps) if _meets(step)), default=None)
+    if number is None:
+        return None
+    step, behind = steps[number], steps[number + 1 :]
+    if not isinstance(step, Exchange) or not step.beside or any(map(_is_function, behind)):
+        return None
+    copies = [other.op for other in behind if isinstance(other, Fetch)]
+    uses = {use.operation for op in step.peers for use in op.result.uses}
+    users = {use.operation for op in copies for use in op.result.uses}
+    joins = [n for n, other in enumerate(steps) if isinstance(other, Join) and other.op in users]
+    if uses != {*copies} or len(users) != 1 or len(joins) != 1:
+        return None
+    return Gathered(number, joins[0])
+
+
+def _is_function(step: Step) -> bool:
+    return isinstance(step, Segment | kn.CollectiveOp)
+
+
 def _meets(step: Step) -> bool:
     return isinstance(step, _MEETS)
 

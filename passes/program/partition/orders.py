@@ -23,7 +23,13 @@ from xdsl.ir import SSAValue
 from mugraph.dialects import kn
 from mugraph.dialects.sharding import Axes, DeviceProgram, Mesh
 from mugraph.errors import UserError
-from mugraph.passes.program.partition.meetings import far_values, gives, takes, with_meetings
+from mugraph.passes.program.partition.meetings import (
+    far_values,
+    gathered_last,
+    gives,
+    takes,
+    with_meetings,
+)
 from mugraph.passes.program.partition.segments import (
     Delivery,
     Exchange,
@@ -135,6 +141,7 @@ class _Writer:
             for op in step.peers
         }
         """What copies read beside functions, and the numbers of the exchanges."""
+        self._gathered = gathered_last(steps)
         self._under_way: dict[SSAValue, list[Event]] = {}
         """What something does first that takes a copy."""
         self._before_copies: list[Event] = []
@@ -190,7 +197,8 @@ class _Writer:
     def _fetch_beside(self, number: int, step: Fetch) -> None:
         """Copies from another device behind the meeting of the exchange.
 
-        What this device made itself is copied from where it is, and waits for no other one.
+        What this device made itself is copied from where it is, and waits for no other one.  The
+        kernel that meets for the last exchange copies, too.
         """
         reads = self._far[step.op.input]
         if all(read.owner == self._device for read in reads):
@@ -198,8 +206,12 @@ class _Writer:
             assert isinstance(peer, kn.PeerOp)
             self._under_way[step.op.result] = [*self._far.get(peer.input, ()), Run(number)]
             return
-        met = Hear(self._met(self._aside[step.op.input]))
-        self._copies += [met, *reads, Run(number), Tell(number)]
+        exchange = self._aside[step.op.input]
+        copied = [*reads, Run(number), Tell(number)]
+        if self._gathered is not None and exchange == self._gathered.exchange:
+            self._meetings += copied
+        else:
+            self._copies += [Hear(self._met(exchange)), *copied]
         self._under_way[step.op.result] = [Hear(number)]
 
     def _meet(self, number: int, step: Exchange | Delivery | Meeting) -> None:

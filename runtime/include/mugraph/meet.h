@@ -65,47 +65,66 @@ __device__ __forceinline__ void end_with_error() {
 #endif
 }
 
-// One block of kMostMembers threads. `met` is this device's own count, in its memory. With a limit, in nanoseconds, a
-// device that waits longer says for whom, and in which meeting of its program, by `number`, and ends the kernel with an
-// error; 0 waits for ever.
-__global__ void __launch_bounds__(kMostMembers)
-    meet_kernel(Flags flags, int members, int place, unsigned* met, unsigned long long limit, int number) {
+// What a member of a group meets the others with: the flags of each, its place, its own count, in its memory, and a
+// limit, in nanoseconds. A device that waits longer says for whom, and in which meeting of its program, by `number`,
+// and ends the kernel with an error; 0 waits for ever.
+struct Member {
+  Flags flags;
+  int members;
+  int place;
+  unsigned* met;
+  unsigned long long limit;
+  int number;
+};
+
+// Says to the member at place `other` that this one has met `count` times, and waits until that one has.
+__device__ __forceinline__ void meet_other(Member const& own, int other, unsigned count) {
+  release_flag(own.flags.of[other] + own.place, count);
+  unsigned const* const awaited = own.flags.of[own.place] + other;
+  const unsigned long long start = nanoseconds();
+  while (static_cast<int>(acquire_flag(awaited) - count) < 0) {
+    if (own.limit != 0 && nanoseconds() - start > own.limit) {
+      printf(
+          "mugraph: in meeting %d of its program the device at place %d waits for the one at place %d, which has met "
+          "%u of %u times.\n",
+          own.number, own.place, other, acquire_flag(awaited), count);
+      end_with_error();
+    }
+  }
+}
+
+// One block of kMostMembers threads.
+__global__ void __launch_bounds__(kMostMembers) meet_kernel(Member own) {
   tb::grid_launch();
   tb::grid_wait();
   const int other = static_cast<int>(threadIdx.x);
-  const unsigned count = *met + 1;
+  const unsigned count = *own.met + 1;
   // All threads have read the count before one of them writes it.
   __syncthreads();
-  if (other < members && other != place) {
-    release_flag(flags.of[other] + place, count);
-    unsigned const* const awaited = flags.of[place] + other;
-    const unsigned long long start = nanoseconds();
-    while (static_cast<int>(acquire_flag(awaited) - count) < 0) {
-      if (limit != 0 && nanoseconds() - start > limit) {
-        printf(
-            "mugraph: in meeting %d of its program the device at place %d waits for the one at place %d, which has met "
-            "%u of %u times.\n",
-            number, place, other, acquire_flag(awaited), count);
-        end_with_error();
-      }
-    }
-  }
+  if (other < own.members && other != own.place) meet_other(own, other, count);
   __syncthreads();
-  if (threadIdx.x == 0) *met = count;
+  if (threadIdx.x == 0) *own.met = count;
 }
 
-// Meets the other members on `queue`. `flags` are those of each member, by place, `met` is this device's own count:
-// all of them are zero before the first meeting of any member. Throws std::runtime_error where the launch fails.
-inline void meet(Queue queue, unsigned* const* flags, int members, int place, unsigned* met,
-                 unsigned long long limit = 0, int number = 0) {
+// The member at `place`. `flags` are those of each member, by place, `met` is this device's own count: all of them are
+// zero before the first meeting of any member. Throws std::runtime_error where there are too many.
+inline Member member_of(unsigned* const* flags, int members, int place, unsigned* met, unsigned long long limit,
+                        int number) {
   if (members > kMostMembers || place < 0 || place >= members) {
     throw std::runtime_error("mugraph: a meeting of " + std::to_string(members) +
                              " devices, of which this one is at place " + std::to_string(place) + "; at most " +
                              std::to_string(kMostMembers) + " can meet.");
   }
-  Flags all{};
-  for (int member = 0; member < members; ++member) all.of[member] = flags[member];
-  launch("mugraph::meet", meet_kernel, dim3(1), dim3(kMostMembers), 0, queue, all, members, place, met, limit, number);
+  Member own{{}, members, place, met, limit, number};
+  for (int member = 0; member < members; ++member) own.flags.of[member] = flags[member];
+  return own;
+}
+
+// Meets the other members on `queue` (member_of). Throws std::runtime_error where the launch fails.
+inline void meet(Queue queue, unsigned* const* flags, int members, int place, unsigned* met,
+                 unsigned long long limit = 0, int number = 0) {
+  launch("mugraph::meet", meet_kernel, dim3(1), dim3(kMostMembers), 0, queue,
+         member_of(flags, members, place, met, limit, number));
 }
 
 }  // namespace mugraph

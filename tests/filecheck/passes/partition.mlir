@@ -40,10 +40,22 @@ func.func @mlp(%x: tensor<8x64xf16>,
 
 // Softmax along a cut dimension: a maximum and a sum of one element a row go around.
 // CHECK-LABEL: func.func @softmax
-// CHECK: kn.all_reduce {{.*}} combine max axes [0] : tensor<4x1xf32> -> tensor<4x1xf32>
-// CHECK: kn.all_reduce {{.*}} axes [0] : tensor<4x1xf32> -> tensor<4x1xf32>
-// CHECK-NOT: kn.all_gather
-func.func @softmax(%x: tensor<4x128xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>})
+// CHECK: kn.all_reduce {{.*}} combine max axes [0] : tensor<4096x1xf32> -> tensor<4096x1xf32>
+// CHECK: kn.all_reduce {{.*}} axes [0] : tensor<4096x1xf32> -> tensor<4096x1xf32>
+// CHECK-NOT: kn.all_
+func.func @softmax(%x: tensor<4096x8192xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>})
+    -> tensor<4096x8192xf16> attributes {mugraph.mesh = [2]} {
+  %y = kn.softmax %x dim 1 : tensor<4096x8192xf16> -> tensor<4096x8192xf16>
+  func.return %y : tensor<4096x8192xf16>
+}
+
+// -----
+
+// Of few elements one collective that sends all of them takes less time than two that send some.
+// CHECK-LABEL: func.func @small_softmax
+// CHECK-NEXT: kn.all_to_all {{.*}} split 0 concat 1
+// CHECK-NOT: kn.all_
+func.func @small_softmax(%x: tensor<4x128xf16> {mugraph.sharding = #kn.sharding<[[], [0]]>})
     -> tensor<4x128xf16> attributes {mugraph.mesh = [2]} {
   %y = kn.softmax %x dim 1 : tensor<4x128xf16> -> tensor<4x128xf16>
   func.return %y : tensor<4x128xf16>

@@ -1,7 +1,8 @@
-// Self-test of mugraph::meet: counts, flags, and streams of one GPU that meet as devices do.
+// Self-test of mugraph::meet and mugraph::gather: counts, flags, ranges, and streams of one GPU that meet as devices do.
 //
 // The emulator runs one kernel after the other, so that only members that have all arrived can meet there; on a GPU
 // streams stand for devices, which read what others laid out while some of them are late.
+#include "gather.h"
 #include "harness.h"
 #include "meet.h"
 
@@ -59,6 +60,43 @@ void test_counts() {
   meet_at(1, 3, 2);
   meet_at(0x7fffffffu, 0x80000000u, 0x80000001u);
   meet_at(0xffffffffu, 0, 1);
+}
+
+// The member at place 1 of three copies ranges of others, which have been there, and its own, call after call.
+void test_gathers() {
+  Members members(3);
+  for (unsigned call = 1; call <= 3; ++call) {
+    const int sizes[] = {16, 16 * 700, 16 * 5000};
+    std::vector<void*> addresses;
+    std::vector<unsigned long long> bytes;
+    for (int size : sizes) {
+      std::vector<unsigned> numbers(size / 4 + 1, call), untouched(size / 4 + 1, 77u);
+      for (int i = 0; i < size / 4; ++i) numbers[i] += 3 * i + size;
+      for (std::vector<unsigned> const* held : {&untouched, &numbers}) {
+        void* made = nullptr;
+        mugraph::check(cudaMalloc(&made, size + 4), "allocating");
+        mugraph::check(cudaMemcpy(made, held->data(), size + 4, cudaMemcpyHostToDevice), "writing");
+        addresses.push_back(made);
+      }
+      bytes.push_back(size);
+    }
+    for (int other : {0, 2}) members.set_flag(1, other, call);
+    const mugraph::Member own = mugraph::member_of(members.flags, 3, 1, members.met, 0, 0);
+    mugraph::gather(mugraph::overlapping(cudaStream_t{}), own, addresses.data(), bytes.data(), 2, 1, 4);
+    mugraph::check(cudaDeviceSynchronize(), "gathering");
+    for (int range = 0; range < 3; ++range) {
+      const int count = sizes[range] / 4;
+      std::vector<unsigned> found(count + 1);
+      mugraph::check(cudaMemcpy(found.data(), addresses[2 * range], 4 * (count + 1), cudaMemcpyDeviceToHost), "reading");
+      bool is_right = found[count] == 77u;
+      for (int i = 0; i < count; ++i) is_right &= found[i] == call + 3 * i + sizes[range];
+      report(is_right, "gather", "a range was not copied, or more than it");
+    }
+    unsigned met[2] = {};
+    mugraph::check(cudaMemcpy(met, members.met, sizeof(met), cudaMemcpyDeviceToHost), "reading");
+    report(met[0] == call && met[1] == 0, "gather", "a device did not count its meeting");
+    report(members.flag(0, 1) == call && members.flag(2, 1) == call, "gather", "a device did not tell the others");
+  }
 }
 
 void test_refusals() {
@@ -133,6 +171,7 @@ void test_streams(int count) {
 
 int main() {
   test_counts();
+  test_gathers();
   test_refusals();
 #if defined(__CUDACC__)
   for (int count : {2, 3, 4}) test_streams(count);

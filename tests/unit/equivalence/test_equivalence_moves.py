@@ -125,6 +125,15 @@ def test_whole_tensors_are_not_compared_element_by_element() -> None:
     shapes = ((4, 8), (4, 8))
     assert not prove(function(first_or_second, shapes), function(mixed, shapes)).holds
 
+    # Nor is a function of what they give computed for each of their parts.
+    def relu(x: Any, y: Any) -> Any:
+        return mi.relu(first_or_second(x, y))
+
+    def relu_mixed(x: Any, y: Any) -> Any:
+        return mi.relu(mixed(x, y))
+
+    assert not prove(function(relu, shapes), function(relu_mixed, shapes)).holds
+
 
 COLUMNS = "tensor<4x8xf16, #cute.layout<(4,8):(1,4)>>"
 PARTS = "tensor<2x4x4xf16, #cute.layout<(2,4,4):(16,4,1)>>"

@@ -662,8 +662,9 @@ inline uint32_t __float_as_uint(float value) {
   std::memcpy(&bits, &value, sizeof(bits));
   return bits;
 }
-inline int atomicAdd(int* place, int value) {
-  const int before = *place;
+template <class Number>
+Number atomicAdd(Number* place, Number value) {
+  const Number before = *place;
   *place += value;
   return before;
 }

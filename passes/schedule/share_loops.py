@@ -68,7 +68,7 @@ def may_share(kernel: sched.KernelOp, axis: int) -> bool:
 def parts_of(kernel: sched.KernelOp, target: Target) -> BlockParts | None:
     """Choice: which blocks take tiles; ``None`` where that stays as it is.
 
-    So of a grid that no call cuts, as the plan has seen it, and of one whose blocks all run at once.
+    So of a grid that no call cuts, as the plan has seen it, and of one that runs at once.
     """
     axis, resident = shared_axis(kernel), kernel.resident_blocks
     if axis is None or resident is None or not kernel.cuts_by_call:

@@ -90,10 +90,10 @@ def least_length(space: TileSpace) -> int:
     graph, function = space.graph, space.graph.parent_op()
     if not isinstance(function, FuncOp):
         return 1
-    holders = {graph.inputs[held.argument] for held in graph.held_lengths}
-    bounded = (each for each in named_extents(function).values() if each.is_bounded)
-    known = (each.least for each in bounded if each.held is not None)
-    return max(known, default=1) if holders & {*function.args} else 1
+    holders = (graph.inputs[held.argument] for held in graph.held_lengths)
+    numbers = {value.index for value in holders if isinstance(value, BlockArgument)}
+    known = (each.least for each in named_extents(function).values() if each.held in numbers)
+    return max(min(known, default=1), 1)
 
 
 def values_of(space: TileSpace, called: Called) -> Iterator[Values]:
@@ -103,7 +103,7 @@ def values_of(space: TileSpace, called: Called) -> Iterator[Values]:
     bounds are taken for do not count.
     """
     largest = min((held.largest for held in space.graph.held_lengths), default=1)
-    least = max(least_length(space), 1)
+    least = least_length(space)
     lengths = [1.0]
     while lengths[-1] * largest > STEP * least:
         lengths.append(lengths[-1] / STEP)

@@ -49,6 +49,7 @@ from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
 from mugraph.passes.schedule.set_register_budgets import SetRegisterBudgetsPass
 from mugraph.passes.schedule.settled_loads import SettledLoadsPass
 from mugraph.passes.schedule.share_kernels import ShareKernelsPass
+from mugraph.passes.schedule.share_loops import ShareLoopsPass
 from mugraph.passes.schedule.spread_blocks import SpreadBlocksPass
 from mugraph.passes.schedule.unroll_products import UnrollProductsPass
 from mugraph.passes.schedule.use_warpgroups import UseWarpgroupsPass
@@ -110,6 +111,7 @@ def transpile_pipeline(
         PrefetchTablesPass(arch),
         WaitApartPass(),
         PlanSTensorMemoryPass(arch=arch),
+        ShareLoopsPass(arch),
         SetRegisterBudgetsPass(arch),
         UnrollProductsPass(arch),
         JoinLaunchesPass(arch),

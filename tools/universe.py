@@ -59,6 +59,7 @@ PASSES = {
     "resolve-layout": "mugraph.passes.mugraph.resolve_layout:ResolveLayoutPass",
     "plan-dtensor-memory": "mugraph.passes.program.plan_dtensor_memory:PlanDTensorMemoryPass",
     "lower-threadblock": "mugraph.passes.schedule.lower_threadblock:LowerThreadblockPass",
+    "share-loops": "mugraph.passes.schedule.share_loops:ShareLoopsPass",
     "share-kernels": "mugraph.passes.schedule.share_kernels:ShareKernelsPass",
     "promote-registers": "mugraph.passes.schedule.promote_registers:PromoteRegistersPass",
     "use-warpgroups": "mugraph.passes.schedule.use_warpgroups:UseWarpgroupsPass",

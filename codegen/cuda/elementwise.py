@@ -19,6 +19,7 @@ from mugraph.codegen.cuda.fragments import fragment_class, fragment_type_of, hel
 from mugraph.codegen.cuda.printer import MAX_INT, KernelPrinter, partition_of, print_operation
 from mugraph.codegen.cuda.transfers import existing_elements, ragged_arguments
 from mugraph.dialects import sched
+from mugraph.dialects.maps import AXES
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, op_label, shape_of
@@ -30,7 +31,7 @@ def print_mask_of_product(op: sched.MaskOp, printer: KernelPrinter) -> None:
     existing = [str(shape[-2]), str(shape[-1])]
     for entry in op.ragged:
         existing[entry.dim - len(shape)] = existing_elements(
-            entry.bound, printer.tile_of(printer.iteration)
+            entry.bound, printer.tile_of(printer.iteration), None, printer.parts
         )
     fragment = fragment_class(fragment_type_of(op.destination))
     source, destination = printer.names.of(op.source), printer.names.of(op.destination)
@@ -62,6 +63,10 @@ def conditions_of(op: sched.MaskOp, order: Sequence[int], printer: KernelPrinter
             )
         layout = layout_type(tuple(shape[dim] for dim in order), tuple(steps[dim] for dim in order))
         tile = printer.tile_of(printer.iteration)
+        if (parts := kernel.block_parts) is not None:
+            in_turn = kernel.grid_dim[parts.axis]
+            moves = [step // in_turn if at == len(AXES) else step for at, step in enumerate(moves)]
+            tile = f"({tile}) * {printer.parts}"
         start = start_of(form.constant, moves, printer, tile)
         found.append(f"tb::where<{layout}>({start})")
     return found
@@ -90,7 +95,7 @@ def _(op: sched.MaskOp, printer: KernelPrinter) -> None:
     epilogue = epilogue_of(op)
     writer = printer.writer
     dims, counts = ragged_arguments(
-        op.ragged, domain, partition, printer.tile_of(printer.iteration)
+        op.ragged, domain, partition, printer.tile_of(printer.iteration), None, printer.parts
     )
     destination = printer.pointer(op.destination)
     in_registers = isinstance(op.destination.type, sched.TileType)

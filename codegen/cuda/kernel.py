@@ -18,7 +18,7 @@ from mugraph.codegen.cuda.channels import (
 )
 from mugraph.codegen.cuda.cpp import CodegenError, Writer, placed_type, stored_type
 from mugraph.codegen.cuda.elementwise import start_of
-from mugraph.codegen.cuda.grid import grid_extents
+from mugraph.codegen.cuda.grid import grid_extents, total_blocks
 from mugraph.codegen.cuda.names import Names
 from mugraph.codegen.cuda.operations import KernelPrinter
 from mugraph.codegen.cuda.transfers import WARP_MEMORY, print_grid_wait
@@ -219,6 +219,11 @@ def print_kernel(
             print_leave(kernel, cut, printer)
     if kernel.domain is not None:
         printer.span = names.fresh("span")
+        if (parts := kernel.block_parts) is not None:
+            printer.parts = names.fresh("parts")
+            counted = f"tb::parts_of<{kernel.grid_dim[parts.axis]}, {parts.at_once}>"
+            blocks = total_blocks(grid_extents(kernel, printer.arguments()))
+            writer.line(f"int const {printer.parts} = {counted}({blocks});  // parts")
         writer.line(f"tb::Span const {printer.span} = {span_of_block(kernel, printer)};  // where")
     if maps:
         print_map_prefetch(maps, writer, "thread")
@@ -274,14 +279,24 @@ def print_leave(kernel: sched.KernelOp, cut: GridCut, printer: KernelPrinter) ->
 
 
 def span_of_block(kernel: sched.KernelOp, printer: KernelPrinter) -> str:
-    """The iterations that a block runs, as an expression."""
+    """The iterations that a block runs, as an expression.
+
+    Where blocks take tiles in turn, and it depends on the launch which do, those of its tiles.
+    """
     bounds: list[str] = []
+    parts, iterations = kernel.block_parts, most_iterations(kernel)
     for form in kernel.domain_forms():
         moves = [*form.coefficients]
         step, moves[len(AXES)] = moves[len(AXES)], 0
+        if parts is not None:
+            step, moves[parts.axis] = moves[parts.axis], 0
         bounds.append(f"tb::bound<{step}>({start_of(form.constant, moves, printer)})")
     least = "" if fewest_iterations(kernel) else ", 0"
-    return f"tb::span<{most_iterations(kernel)}{least}>({', '.join(bounds)})"
+    if parts is not None:
+        tiles = f"tb::span<{iterations * kernel.grid_dim[parts.axis]}, 0>({', '.join(bounds)})"
+        block = f"static_cast<int>(blockIdx.{'xyz'[parts.axis]})"
+        return f"tb::part_of({tiles}.count, {block}, {printer.parts})"
+    return f"tb::span<{iterations}{least}>({', '.join(bounds)})"
 
 
 def _thread_number(printer: KernelPrinter) -> str:

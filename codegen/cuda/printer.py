@@ -51,6 +51,8 @@ class KernelPrinter:
     """The variables that count stages, of all roles, which may have them under one name."""
     span: str | None = None
     """The iterations that the block runs, where they depend on it, as an expression."""
+    parts: str | None = None
+    """The variable that says how many blocks take tiles in turn, where that is no constant."""
     lengths: list[str] = field(default_factory=list[str])
     """The variable of each length, in the order of the kernel's."""
     round: str | None = None
@@ -129,8 +131,11 @@ class KernelPrinter:
         name, stride = self.names.of(tile.result), tile.iteration_stride()
         if not stride:
             return name
-        index = wide_index(self.tile_of(iteration or self.iteration), tile.source)
-        return offset_by(name, index, stride)
+        tile_number = self.tile_of(iteration or self.iteration)
+        if (parts := self.kernel.block_parts) is not None:
+            tile_number = f"({tile_number}) * {self.parts}"
+            stride //= self.kernel.grid_dim[parts.axis]
+        return offset_by(name, wide_index(tile_number, tile.source), stride)
 
     def numbers_of(self, tile: sched.LocalTileOp, iteration: Iteration | None = None) -> str:
         """Where the numbers of a tile's rows start."""

@@ -148,7 +148,10 @@ def _(op: sched.LoadOp, printer: KernelPrinter) -> None:
     if mma is None or not op.loads_operand:
         writer.line(f"using Source = {matrix_type(op.matrix())};")
         tile, shape = printer.tile_of(iteration), shape_of(op.source.type)
-        ragged = {each.dim: existing_elements(each.bound, tile) for each in op.ragged()}
+        ragged = {
+            each.dim: existing_elements(each.bound, tile, None, printer.parts)
+            for each in op.ragged()
+        }
         last = range(len(shape))[-2:] if op.loads_matrix else ragged
         exist = "".join(f", {ragged.get(dim, shape[dim])}" for dim in last if ragged)
         parts = f", {op.stride_of_parts()}" if op.parts > 1 else ""

@@ -115,7 +115,9 @@ def _(op: sched.PrefetchOp, printer: KernelPrinter) -> None:
     run, tile = op.run, op.tile
     amount = str(run.elements * element_bytes_of(tile.type))
     if run.ragged is not None:
-        amount = f"{existing_elements(run.ragged.bound, printer.tile_of(iteration))} * {amount}"
+        number = printer.tile_of(iteration)
+        exist = existing_elements(run.ragged.bound, number, None, printer.parts)
+        amount = f"{exist} * {amount}"
     call = f"tb::prefetch({printer.pointer(tile, iteration)}, {amount})"
     exists = _is_in_span(iteration, printer)
     asks = "thread == 0" if exists is None else f"thread == 0 && {exists}"
@@ -189,7 +191,7 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     if op.checked_dims:
         ends = {dim: printer.number(value) for dim, value in op.end_of().items()}
         tile = printer.tile_of(iteration)
-        dims, counts = ragged_arguments(op.ragged(), shape, partition, tile, ends)
+        dims, counts = ragged_arguments(op.ragged(), shape, partition, tile, ends, printer.parts)
     writer = printer.writer
     writer.open(f"{scope}  {printer.describe(op)}")
     if any(held):
@@ -256,24 +258,30 @@ def ragged_arguments(
     partition: LinearPartition,
     iteration: str,
     ends: Mapping[int, str] | None = None,
+    parts: str | None = None,
 ) -> tuple[str, str]:
     """The ragged dimensions as template arguments, and how many elements exist along each.
 
-    ``ends`` are variables that say how many elements of the tensor exist along a dimension.
+    ``ends`` are variables that say how many elements of the tensor exist along a dimension, and
+    ``parts`` one that says how many blocks take tiles in turn.
     """
     dims, counts = "", ""
     for entry in ragged:
         place = partition.order.index(entry.dim)
         before = math.prod(shape[dim] for dim in partition.order[:place])
         dims += f", mugraph::Along<{before}, {shape[entry.dim]}>"
-        counts += f", {existing_elements(entry.bound, iteration, (ends or {}).get(entry.dim))}"
+        end = (ends or {}).get(entry.dim)
+        counts += f", {existing_elements(entry.bound, iteration, end, parts)}"
     return dims, counts
 
 
-def existing_elements(bound: Bound, iteration: str, end: str | None = None) -> str:
+def existing_elements(
+    bound: Bound, iteration: str, end: str | None = None, parts: str | None = None
+) -> str:
     """How many elements of a tile exist along a dimension, as an expression.
 
-    ``end`` is a variable that says how many of the tensor do.
+    ``end`` is a variable that says how many of the tensor do, ``parts`` one that says how many
+    blocks take tiles in turn.
     """
     block = "0"
     for axis, blocks in zip("xyz", bound.blocks, strict=True):
@@ -282,7 +290,7 @@ def existing_elements(bound: Bound, iteration: str, end: str | None = None) -> s
             block = index if block == "0" else f"({block}) * {blocks} + {index}"
     if bound.stride is not None:
         # Tiles are numbered over all blocks of an iteration, and then over iterations.
-        block = f"({iteration}) * {bound.stride // bound.step} + {block}"
+        block = f"({iteration}) * {parts or bound.stride // bound.step} + {block}"
         bound = bound._replace(moves=False)
     at = f"({block}, {iteration if bound.moves else '0'}"
     if end is not None:

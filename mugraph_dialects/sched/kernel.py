@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import (
     AffineSetAttr,
@@ -58,6 +59,14 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 
+
+class BlockParts(NamedTuple):
+    """Blocks that share a loop: along which axis, and how many of all blocks run at once."""
+
+    axis: int
+    at_once: int
+
+
 MIN_REGISTERS, MAX_REGISTERS = 24, 256
 """What ``setmaxnreg`` can give to the threads of a role."""
 
@@ -109,6 +118,11 @@ class KernelOp(HoldsLengths):
 
     ``forloop 8 interleaved``: as of ``kn.customized``.
 
+    ``forloop 8 interleaved parts [2, 396]``: of the blocks along axis 2, z, which take the loop's
+    tiles in turn, only so many take any that no multiprocessor waits while 396 blocks run at once;
+    the others have none.  How many these are follows from the blocks that are launched.  Which
+    block has a tile is no part of what a kernel computes, but for the order of sums.
+
     ``forloop 8 where affine_set<(x, y, z, it) : (64 * y + 63 - 128 * it >= 0)>``: a block runs only
     iterations in which all conditions hold, one at least.  Stages, ``ahead`` and ``iteration``
     count from its first one, and behind the loop from the last one; tiles of tensors and conditions
@@ -125,6 +139,7 @@ class KernelOp(HoldsLengths):
     resident = opt_prop_def(IntegerAttr.constr(type=i64))
     forloop = opt_prop_def(IntegerAttr.constr(type=i64))
     domain = opt_prop_def(AffineSetAttr)
+    parts = opt_prop_def(DenseArrayBase.constr(i64))
     constant = opt_prop_def(DenseArrayBase.constr(i64))
     cut = opt_prop_def(DenseArrayBase.constr(i64))
     raster = opt_prop_def(IntegerAttr.constr(type=i64))
@@ -146,7 +161,8 @@ class KernelOp(HoldsLengths):
         "(`persistent` $persistent^)? "
         "`block` $block (`packed` $packed^)? "
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
-        "(`forloop` $forloop^)? (`interleaved` $interleaved^)? (`where` $domain^)? "
+        "(`forloop` $forloop^)? (`interleaved` $interleaved^)? (`parts` $parts^)? "
+        "(`where` $domain^)? "
         "(`placed` $placed^)? (`plan` $plan^)? $body attr-dict"
     )
 
@@ -203,6 +219,11 @@ class KernelOp(HoldsLengths):
         They are of block and iteration, and then of the lengths.
         """
         return [] if self.domain is None else forms_of(self.domain.data)
+
+    @property
+    def block_parts(self) -> BlockParts | None:
+        """Which blocks take tiles in turn, where it depends on how many are launched."""
+        return None if self.parts is None else BlockParts(*extents_of(self.parts))
 
     @property
     def constant_inputs(self) -> frozenset[int]:
@@ -347,6 +368,7 @@ class KernelOp(HoldsLengths):
             raise OperatorError("lengths are held by what it reads, its inputs")
         if self.domain is not None:
             self._verify_domain()
+        self._verify_parts()
         self._verify_cuts()
         self._verify_persistence()
         if self.smem_bytes is not None and self.smem_bytes < 0:
@@ -397,6 +419,20 @@ class KernelOp(HoldsLengths):
         if self.forloop_range is None or self.persistent_blocks is not None:
             needed = "a 'forloop'" if self.forloop_range is None else "no 'persistent'"
             raise OperatorError(f"which iterations a block runs depends on it, expected {needed}")
+
+    def _verify_parts(self) -> None:
+        parts = () if self.parts is None else extents_of(self.parts)
+        if self.parts is None:
+            return
+        if len(parts) != 2 or not 0 <= parts[0] < len(self.grid_dim) or parts[1] < 1:
+            raise OperatorError(
+                f"parts {[*parts]} must be an axis of the grid and how many blocks run at once"
+            )
+        if not self.is_interleaved or self.domain is None:
+            raise OperatorError(
+                "parts of a loop whose tiles blocks do not take in turn, up to a length; expected "
+                "'interleaved' and 'where'"
+            )
 
     def _verify_cuts(self) -> None:
         if self.cut is not None and len(extents_of(self.cut)) % 3:

@@ -16,6 +16,7 @@ from mugraph.passes.mugraph.plan.smaller_extents import (
     Shrink,
     called_dimensions,
     least_regret,
+    values_of,
 )
 from mugraph.passes.mugraph.retile.partition import partition_of
 from mugraph.reading import make_context
@@ -48,3 +49,22 @@ def test_the_plan_nearest_to_the_fastest_at_all_lengths_and_calls_is_kept() -> N
         assert least_regret(space, [long, short], time_of) == [short]
     assert {shape.blocks for shape in seen} == {128, 8}
     assert min(shape.iterations for shape in seen) == 1
+
+
+def test_lengths_of_smaller_bounds_are_not_looked_at() -> None:
+    graph = mi.new_kernel_graph("decode")
+    q = graph.new_input((2, 8, 4, 64))
+    length = graph.new_input((1,), dtype=mi.int32)
+    n = mi.Extent("n", largest=4096, held=length, buckets=(100,))
+    k, v = (graph.new_input((2, 8, n, 64)) for _ in "kv")
+    graph.mark_output(mi.softmax(q @ graph.transpose(k, [0, 1, 3, 2]), 3) @ v)
+    module = graph.module()
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
+    lengths: list[list[float]] = []
+    for kernel in custom_kernels(module):
+        with trial_of(kernel) as trial:
+            space = space_of(trial, Plan())
+            largest = trial.held_lengths[0].largest
+            found = values_of(space, called_dimensions(space))
+            lengths.append([values.length * largest for values in found])
+    assert lengths == [[100, 25, 6.25, 1.5625], [4096, 1024, 256]]

@@ -85,11 +85,27 @@ def called_dimensions(space: TileSpace, names: Sequence[Names] | None = None) ->
     return found
 
 
+def least_length(space: TileSpace) -> int:
+    """The smallest length for which a call takes a kernel, by its bound; 1 where it says none."""
+    graph, function = space.graph, space.graph.parent_op()
+    if not isinstance(function, FuncOp):
+        return 1
+    holders = (graph.inputs[held.argument] for held in graph.held_lengths)
+    numbers = {value.index for value in holders if isinstance(value, BlockArgument)}
+    known = (each.least for each in named_extents(function).values() if each.held in numbers)
+    return max(min(known, default=1), 1)
+
+
 def values_of(space: TileSpace, called: Called) -> Iterator[Values]:
-    """The values that are looked at: of lengths all magnitudes, of a call the ends of its range."""
+    """The values that are looked at: of lengths all magnitudes, of a call the ends of its range.
+
+    Bounds that a call says are about as large as what memory holds: lengths that kernels of smaller
+    bounds are taken for do not count.
+    """
     largest = min((held.largest for held in space.graph.held_lengths), default=1)
+    least = least_length(space)
     lengths = [1.0]
-    while lengths[-1] * largest > STEP:
+    while lengths[-1] * largest > STEP * least:
         lengths.append(lengths[-1] / STEP)
     least = {e.name: max(e.least, 1) / e.largest for e in called.values()}
     ends = [dict.fromkeys(least, 1.0), *([least] if least else [])]

@@ -70,5 +70,26 @@ __host__ __device__ constexpr Span span(IterationBound<kSteps>... bounds) {
   return {first, cute::max(end - first, kFewest)};
 }
 
+// How many of kMost blocks that share a loop take tiles of it, where `blocks` are launched in all and kAtOnce run at
+// once: the number with which the loops take least, the largest one of several. Turns are shared by that many.
+template <int kMost, int kAtOnce>
+__host__ __device__ constexpr int parts_of(unsigned blocks) {
+  const int groups = static_cast<int>(blocks) / kMost;
+  int best = kMost, turns = (groups * kMost + kAtOnce - 1) / kAtOnce;
+  for (int parts = kMost - 1; parts > 0; --parts) {
+    const int other = (groups * parts + kAtOnce - 1) / kAtOnce;
+    if (other * best < turns * parts) {
+      best = parts;
+      turns = other;
+    }
+  }
+  return best;
+}
+
+// The tiles of one of `parts` blocks that take `tiles` tiles in turn; none of a block behind them.
+__host__ __device__ constexpr Span part_of(int tiles, int block, int parts) {
+  return {0, block < parts && block < tiles ? (tiles - block - 1) / parts + 1 : 0};
+}
+
 }  // namespace tb
 }  // namespace mugraph

@@ -350,6 +350,16 @@ def _of_some(bounds: Bounds, node: Any) -> Known:
     return known if is_one and least_count_of(operand.meta["val"]) else TRUTHS
 
 
+@_RULES.of("arange.start_step")
+def _of_count(bounds: Bounds, node: Any) -> Known:
+    """From the first number on, by as many steps as there are elements behind it."""
+    known = bounds[node.args[0]]
+    step = node.args[2] if len(node.args) > 2 else 1
+    if known is None or not isinstance(step, int) or step < 1:
+        return None
+    return Interval(known.first, known.last + step * (count_of(node.meta["val"]) - 1))
+
+
 @_RULES.of("argmax.default", "argmin.default")
 def _of_place(bounds: Bounds, node: Any) -> Known:
     dim = node.args[1] if len(node.args) > 1 else None

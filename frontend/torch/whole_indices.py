@@ -78,9 +78,9 @@ def _axis(node: Any) -> int | None:
         return inner
     if node.target == "to" and value.dtype == before.dtype:
         return inner
-    place = before.dim() - 1 - inner
+    place: int = before.dim() - 1 - inner
     if node.target in ("unsqueeze", torch.unsqueeze) and len(node.args) == 2:
-        new = node.args[1] % value.dim()
+        new: int = node.args[1] % value.dim()
         return value.dim() - 1 - (place + (new <= place))
     if node.target is operator.getitem:
         index = _bracketed(node)

@@ -51,6 +51,8 @@ from mugraph.torch.report import Island, Kernels, Report, fuse_and_explain
 from mugraph.torch.rows import keep_rows_apart
 from mugraph.torch.symbols import divide_into_buckets, is_symbol
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
+from mugraph.torch.unchanged import leave_out_unchanged
+from mugraph.torch.whole_indices import view_whole_indices
 from mugraph.torch.whole_numbers import simplify_whole_numbers
 
 MOST_OF_MEMORY = 4
@@ -87,6 +89,7 @@ def backend(
             "under torch.no_grad(), or take requires_grad from its parameters."
         )
     keep_attention_whole(graph_module)
+    view_whole_indices(graph_module)
     common = import_module("torch._dynamo.backends.common")
 
     def compile_graph(inner: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -109,6 +112,7 @@ def _compile_graph(
     mutations = take_out_mutations(graph_module)
     make_pairs(graph_module)
     fold_constants(graph_module)
+    leave_out_unchanged(graph_module)
     leave_out_known_masks(graph_module)
     place_constants(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs

@@ -332,6 +332,34 @@ def total_of(node: Any, known: Interval) -> Interval:
     return Interval(min(known.first, least), max(known.last, most))
 
 
+@_RULES.of("logical_not.default", "bitwise_not.default")
+def _of_opposite(bounds: Bounds, node: Any) -> Known:
+    """Of a truth the other one."""
+    if node.args[0].meta["val"].dtype != import_torch().bool:
+        return None
+    known = bounds[node.args[0]] or TRUTHS
+    return Interval(1 - known.last, 1 - known.first)
+
+
+@_RULES.of("any.default", "any.dim", "any.dims", "all.default", "all.dim", "all.dims")
+def _of_some(bounds: Bounds, node: Any) -> Known:
+    """Of truths that are all the same that one, if there are any."""
+    operand = node.args[0]
+    known = bounds[operand]
+    is_one = known is not None and known.within(0, 1) and known.first == known.last
+    return known if is_one and least_count_of(operand.meta["val"]) else TRUTHS
+
+
+@_RULES.of("arange.start_step")
+def _of_count(bounds: Bounds, node: Any) -> Known:
+    """From the first number on, by as many steps as there are elements behind it."""
+    known = bounds[node.args[0]]
+    step = node.args[2] if len(node.args) > 2 else 1
+    if known is None or not isinstance(step, int) or step < 1:
+        return None
+    return Interval(known.first, known.last + step * (count_of(node.meta["val"]) - 1))
+
+
 @_RULES.of("argmax.default", "argmin.default")
 def _of_place(bounds: Bounds, node: Any) -> Known:
     dim = node.args[1] if len(node.args) > 1 else None

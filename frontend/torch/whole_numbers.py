@@ -127,6 +127,14 @@ def _clamp(rewriting: _Rewriting, node: Any) -> Any:
     return node.args[0] if above and below else None
 
 
+@_REWRITES.of("_assert_async.default", "_assert_async.msg")
+def _assertion(rewriting: _Rewriting, node: Any) -> None:
+    """Nothing, where bounds say that it holds."""
+    known = rewriting.bounds[node.args[0]]
+    if known is not None and known.within(1, 1):
+        rewriting.graph_module.graph.erase_node(node)
+
+
 @_REWRITES.of("sort.default", "sort.stable")
 def _sort(rewriting: _Rewriting, node: Any) -> Any:
     """A counting sort, where there are few different numbers."""

@@ -108,6 +108,15 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                    functional.adaptive_avg_pool2d(x, (2, 4)),
                    functional.adaptive_avg_pool2d(x, (3, 1))),
         [draw(2, 3, 9, 8)]),
+    "pairs of numbers that are true": (
+        lambda x, i: (torch.logical_and(i, x > 0), torch.logical_or(x > 1, i),
+                      torch.logical_xor(i, x.relu())),
+        [draw(3), torch.tensor([-2, 0, 5])]),
+    "elements in another order": (
+        lambda x: (functional.adaptive_avg_pool2d(x.relu().permute(0, 3, 1, 2), 1),
+                   functional.adaptive_avg_pool1d(x[0].relu().mT, 1).flatten(1),
+                   (x * 2).mT.as_strided((4, 2, 1, 9), (1, 4, 7, 8))),
+        [draw(2, 3, 3, 4)]),
     "near zero": (
         lambda x: (x.expm1(), x.abs().log1p(), (x * 1e-4).expm1() * 1e4,
                    (x * 1e-4).log1p() * 1e4, x.clamp(-0.99).log1p()),

@@ -79,6 +79,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "cut off": lambda x: ((x * 9).int(), (x * 9).long().bool(), (x > 1).to(x.dtype).bool()),
     "truths": lambda x: (x.relu().bool(), (x / 9).bool().long()),
     "first": lambda x: (x > 0).int().argmax(-1),
+    "chosen": lambda x: torch.nn.functional.one_hot(torch.topk(x, 2).indices, 10),
 }
 
 

@@ -1,4 +1,4 @@
-"""Functions of one number."""
+"""Functions of numbers and truths."""
 
 from __future__ import annotations
 
@@ -12,6 +12,23 @@ from mugraph.torch.operator import import_torch
 def _logical_not(x: Any) -> Any:
     """Of a number, whether it is 0."""
     return NotImplemented if x.dtype == import_torch().bool else x == 0
+
+
+def _of_truths(name: str) -> None:
+    @decomposes(f"logical_{name}.default")
+    def of_truths(x: Any, y: Any) -> Any:
+        """Of two numbers, each true where it is not 0."""
+        torch = import_torch()
+        if x.dtype == y.dtype == torch.bool:
+            return NotImplemented
+        x, y = (each if each.dtype == torch.bool else each != 0 for each in (x, y))
+        return getattr(torch, f"logical_{name}")(x, y)
+
+    _ = of_truths
+
+
+for _name in ("and", "or", "xor"):
+    _of_truths(_name)
 
 
 @decomposes("expm1.default")

@@ -58,6 +58,35 @@ def _in_order_of(x: Any, made: Any) -> Any:
     return made.permute(order).contiguous().permute([order.index(at) for at in range(x.dim())])
 
 
+@decomposes("as_strided.default")
+def _as_strided(
+    x: Any, shape: Sequence[int], strides: Sequence[int], offset: int | None = None
+) -> Any:
+    """All elements in another order of dimensions, where none is read twice."""
+    numbers = (*x.shape, *x.stride(), *shape, *strides)
+    if not all(isinstance(each, int) for each in numbers) or offset not in (
+        None,
+        x.storage_offset(),
+    ):
+        return NotImplemented
+    before, after = _order_in_memory(x), sorted(range(len(shape)), key=lambda at: -strides[at])
+    ends = [_is_dense(x.shape, x.stride(), before), _is_dense(shape, strides, after)]
+    if not all(ends) or math.prod(shape) != x.numel():
+        return NotImplemented
+    made = x.permute(before).reshape([shape[at] for at in after])
+    return made.permute([after.index(at) for at in range(len(shape))])
+
+
+def _is_dense(shape: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether elements lie side by side, in an order of the dimensions; extents of 1 have any."""
+    expected = 1
+    for at in reversed(order):
+        if shape[at] != 1 and strides[at] != expected:
+            return False
+        expected *= shape[at]
+    return True
+
+
 @decomposes("full_like.default")
 def _full_like(x: Any, value: float, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
     """A constant, which does not depend on the tensor."""

@@ -1,0 +1,81 @@
+"""Masks of padded batches, and slices of all rows, where an extent is a symbol."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+mugraph_torch: Any = import_module("mugraph.torch")
+
+pytestmark = [
+    # torch's own, of its version and the interpreter's.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+arange = torch.arange
+
+
+def whole(mask: Any, q: Any) -> Any:
+    """As transformers writes it, of a batch of two."""
+    rows = arange(mask.shape[0], device=q.device)[:, None, None, None]
+    keys = (arange(mask.shape[1], device=q.device) + 0)[None, None, None, :]
+    return mask.to(torch.bool)[rows, keys]
+
+
+def unsqueezed(mask: Any, q: Any) -> Any:
+    """The row of one sequence, by an index of one element."""
+    return mask[:1][arange(1)[:, None, None], arange(mask.shape[1]).unsqueeze(0).unsqueeze(0)] > 0
+
+
+def swapped(mask: Any, q: Any) -> Any:
+    """Each key's row, keys outside: no view in the same order."""
+    return (mask[arange(2)[None], arange(mask.shape[1])[:, None]] > 0).T[:, None, None]
+
+
+def beside(mask: Any, q: Any) -> Any:
+    """Rows of which the first is picked twice."""
+    return mask[arange(2)[:, None] // 2, arange(mask.shape[1])][:, None, None] > 0
+
+
+def earlier(mask: Any, q: Any) -> Any:
+    """The place before each key."""
+    return mask[arange(2)[:, None], arange(mask.shape[1]) - 1][:, None, None] > 0
+
+
+@pytest.mark.parametrize(
+    "picked, is_view",
+    [(whole, True), (unsqueezed, True), (swapped, False), (beside, False), (earlier, False)],
+)
+def test_indices_of_all_places_are_views(picked: Callable[..., Any], is_view: bool) -> None:
+    report = mugraph_torch.Report()
+
+    def function(mask: Any, q: Any) -> Any:
+        kept = picked(mask, q).expand(2, 1, q.shape[2], q.shape[2])
+        attended = torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=kept)
+        # As models keep the logits of all places.
+        return attended[:, :, slice(0, None), :] * 2
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        return mugraph_torch.backend(graph, inputs, report=report)
+
+    torch._dynamo.reset()
+    made = torch.compile(function, backend=backend)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for tokens in (5, 9, 3):
+            mask = torch.ones(2, tokens, dtype=torch.int64)
+            mask[1, : tokens // 2] = 0
+            q = torch.randn(2, 2, tokens, 8, generator=generator)
+            torch._dynamo.mark_dynamic(q, 2)
+            torch._dynamo.mark_dynamic(mask, 1)
+            torch.testing.assert_close(made(mask, q), function(mask, q))
+    names = {name for name, _ in report.stayed}
+    assert is_view == (not names and len(report.islands) == 1), str(report)
+    assert is_view == ("aten.index_select.default" not in names)

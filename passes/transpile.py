@@ -22,6 +22,7 @@ from mugraph.passes.mugraph.separate_halves import SeparateHalvesPass
 from mugraph.passes.mugraph.slice_products import SliceProductsPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.combine_in_clusters import CombineInClustersPass
+from mugraph.passes.program.combine_in_last_blocks import CombineInLastBlocksPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.join_launches import JoinLaunchesPass
 from mugraph.passes.program.pad_rows import PadRowsPass
@@ -114,6 +115,7 @@ def transpile_pipeline(
         PersistProgramPass(arch, everywhere=False),
         StoreRowsPass(),
         CombineInClustersPass(arch),
+        CombineInLastBlocksPass(),
         SettledLoadsPass(arch),
         SpreadBlocksPass(arch),
         PackBlocksPass(arch),

@@ -42,13 +42,16 @@ class Joined(NamedTuple):
     """Their names."""
     consumed: tuple[tuple[int, int], ...] | None
     """The tensors in distributed shared memory; ``None`` where there are no clusters."""
+    own: tuple[bool, ...]
+    """Which of them have blocks of their own."""
 
     @classmethod
     def of(cls, launches: Sequence[sched.LaunchOp]) -> Joined:
         """That of some launches."""
         first, last = launches[0], launches[-1]
         consumed = None if last.cluster is None else last.consumed(first)
-        return cls(tuple(each.kernel.root_reference.data for each in launches), consumed)
+        names = tuple(each.kernel.root_reference.data for each in launches)
+        return cls(names, consumed, tuple(each.has_blocks for each in launches))
 
 
 @dataclass
@@ -426,9 +429,16 @@ def print_part(op: Operation, name: str, printer: HostPrinter) -> None:
 def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
     """Prints one launch of several kernels."""
     kernels = [launch.resolve() for launch in launches]
-    blocks = sum(launch.task_count() for launch in launches if launch.cluster is None)
+    blocks = sum(launch.task_count() for launch in launches if launch.has_blocks)
     printer.writer.line(f"// OP type: {launches[0].name}, {len(launches)} in one")
     pointers = declare_arguments(launches, printer)
+    counters = [launch.counter_bytes for launch in launches if launch.last is not None]
+    if None in counters:
+        raise CodegenError(
+            f"{op_label(launches[-1])} runs in last blocks, which have no counters; "
+            "--combine-in-last-blocks gives them a place in the workspace"
+        )
+    pointers += [f"(unsigned*)((char*)buf + {each.start})" for each in counters if each]
     smem = max(kernel.smem_bytes or 0 for kernel in kernels)
     if launches[-1].cluster is not None:
         _, smem = launches[-1].cluster_tensors(launches[0])
@@ -454,6 +464,22 @@ def print_init(writer: Writer) -> None:
     writer.line()
 
 
+def print_counters(function: FuncOp, writer: Writer) -> None:
+    """Prints that what last blocks count by is zero.
+
+    Blocks leave it so; the workspace of a call may be new memory.
+    """
+    counters = [
+        each
+        for op in function.walk()
+        if isinstance(op, sched.LaunchOp) and (each := op.counter_bytes) is not None
+    ]
+    if counters:
+        start, stop = min(each.start for each in counters), max(each.stop for each in counters)
+        place = f"(char*)buf + {start}, 0, {stop - start}, stream"
+        writer.line(f'mugraph::check(cudaMemsetAsync({place}), "setting counters to zero");')
+
+
 def execute_head(name: str) -> str:
     """The start of a function that launches kernels."""
     return (
@@ -474,6 +500,7 @@ def print_execute(
     writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
     writer.open(execute_head(name))
     writer.lines(first)
+    print_counters(function, writer)
     for launch in launches_of(function.body.block.ops):
         op = launch[0]
         if isinstance(op, ReturnOp) or (is_task(op) and op not in printer.program_launches):

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.layout import Layout
-from mugraph.dialects.tensor_types import with_layout
+from mugraph.dialects.tensor_types import shape_of, with_layout
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
 from mugraph.passes.transpile import transpile_pipeline
@@ -45,6 +45,7 @@ STEP = """
 """  # noqa: E501 the text as it is printed
 ALONE = STEP[: STEP.index("  %p#N")]
 """The product of the whole depth."""
+ADDS = "%p#N grid [4, 1, 1] block [64"
 
 
 def program(step: str = STEP, constant: str = " {mugraph.constant}") -> str:
@@ -96,9 +97,7 @@ def test_the_last_block_adds_up() -> None:
         ("no kernel starts early", program(), "sm_80"),
         (
             "it has more threads",
-            program(
-                STEP.replace("%p#N grid [4, 1, 1] block [64", "%p#N grid [4, 1, 1] block [128")
-            ),
+            program(STEP.replace(ADDS, ADDS.replace("64", "128"))),
             "sm_90a",
         ),
         (
@@ -119,14 +118,10 @@ def test_what_other_blocks_write_is_a_hazard() -> None:
     kernel = consumers_of(module)[0].resolve()
     (tile,) = (use.operation for use in kernel.body.block.args[0].uses)
     assert isinstance(tile, sched.LocalTileOp)
-    layout = Layout((4, 4, 2, 64), (512, 64, 256, 1))
     for value in (kernel.body.block.args[0], tile.result):
-        Rewriter.replace_value_with_new_type(
-            value, with_layout(value.type, Layout(tuple(value.type.get_shape()), layout.stride))
-        )
-    with pytest.raises(
-        PassFailedException, match="the 4 blocks that it runs in the last of do not"
-    ):
+        layout = Layout(tuple(shape_of(value.type)), (512, 64, 256, 1))
+        Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
+    with pytest.raises(PassFailedException, match="the 4 blocks that it runs in the last of do"):
         CheckHazardsPass().apply(make_context(), module)
 
 

@@ -33,6 +33,7 @@ from mugraph.passes.program.store_rows import StoreRowsPass
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.passes.schedule.load_tables_early import LoadTablesEarlyPass
 from mugraph.passes.schedule.lower_rings import LowerRingsPass
 from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.schedule.merge_products import MergeProductsPass
@@ -114,6 +115,7 @@ def transpile_pipeline(
         JoinLaunchesPass(arch),
         PersistProgramPass(arch, everywhere=False),
         StoreRowsPass(),
+        LoadTablesEarlyPass(),
         CombineInClustersPass(arch),
         CombineInLastBlocksPass(),
         SettledLoadsPass(arch),

@@ -70,6 +70,8 @@ class HostPrinter:
     """Whether kernels that overlap have the largest carve-out of shared memory."""
     joins: bool = False
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
+    waits: bool = False
+    """Whether the next kernel starts when all that was launched before is complete."""
     program_launches: Mapping[Operation, Callable[[HostPrinter], None]] = field(
         default_factory=dict[Operation, Callable[["HostPrinter"], None]]
     )
@@ -77,6 +79,7 @@ class HostPrinter:
 
     def queue(self, *, overlaps: bool, cooperative: bool = False) -> str:
         """Where a kernel is launched, whether the one before may still run, or all blocks must."""
+        overlaps, self.waits = overlaps and not self.waits, False
         if cooperative:
             return "mugraph::cooperative(stream)"
         if not overlaps:
@@ -501,6 +504,10 @@ def print_execute(
     writer.open(execute_head(name))
     writer.lines(first)
     print_counters(function, writer)
+    # What others wrote to tables that kernels load before they wait is there then.
+    printer.waits = any(
+        isinstance(op, sched.LaunchOp) and op.resolve().arriving_rows for op in function.walk()
+    )
     for launch in launches_of(function.body.block.ops):
         op = launch[0]
         if isinstance(op, ReturnOp) or (is_task(op) and op not in printer.program_launches):

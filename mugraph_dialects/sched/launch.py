@@ -31,6 +31,7 @@ from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import CanJoin
+from mugraph.dialects.kn.scatter import ScatterOp
 from mugraph.dialects.kn.workspace import WorkspaceOp, memory_root
 from mugraph.dialects.launch_extents import (
     largest_held,
@@ -43,7 +44,9 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
     op_label,
+    resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
@@ -137,6 +140,13 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                     f"{value_label(value)} has type {value.type}, but parameter {parameter.index} "
                     f"of {op_label(kernel)} is {parameter.type}"
                 )
+        for table, (number, dim) in kernel.arriving_rows.items():
+            fault = self.arriving_fault(table, self.arguments[number], dim)
+            if fault is not None:
+                raise OperatorError(
+                    f"{op_label(kernel)} loads {value_label(self.arguments[table])} but for one "
+                    f"row before it waits: {fault}"
+                )
         for index in kernel.constant_inputs:
             argument = self.arguments[index]
             if not is_constant(argument) and not self.starts_behind_writes_of(argument):
@@ -144,6 +154,24 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                     f"{value_label(argument)} may change, but {op_label(kernel)} loads its input "
                     f"{index} as one that is constant; mark the function's argument with {CONSTANT}"
                 )
+
+    def arriving_fault(self, table: int, number: SSAValue, dim: int) -> str | None:
+        """Why not only the row of that number of an input, along ``dim``, is written late.
+
+        ``None`` where that is so: of this call a scatter of one row in place writes to the table.
+        What was launched before the call is complete: its first kernel starts behind all of that.
+        """
+        scatter = memory_root(self.arguments[table]).owner
+        rows = scatter.placed_rows() if isinstance(scatter, ScatterOp) else None
+        if not isinstance(scatter, ScatterOp) or rows is None:
+            return "no row of it is written in place"
+        if memory_root(scatter.rows) is not memory_root(number):
+            return f"the row that is written has the number {value_label(scatter.rows)}"
+        parameter = self.resolve().body.block.args[table]
+        shape, strides = shape_of(parameter.type), strides_of(resolved_layout_of(parameter))
+        if (shape[dim], strides[dim]) != (rows.rows, rows.row_stride):
+            return f"rows are not along dimension {dim}"
+        return None
 
     def _verify_cluster(self, size: int) -> None:
         producer, following = self.prev_op, self.next_op

@@ -72,6 +72,8 @@ class HostPrinter:
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
     waits: bool = False
     """Whether the next kernel starts when all that was launched before is complete."""
+    copied: set[kn.ScatterOp] = field(default_factory=set["kn.ScatterOp"])
+    """The scatters whose table has been copied where the result lies elsewhere."""
     program_launches: Mapping[Operation, Callable[[HostPrinter], None]] = field(
         default_factory=dict[Operation, Callable[["HostPrinter"], None]]
     )
@@ -344,12 +346,16 @@ def print_move(
 
 def print_table(op: kn.ScatterOp, names: Mapping[SSAValue, str], printer: HostPrinter) -> None:
     """Prints that a table which gets new rows is copied, where the result lies elsewhere."""
-    start = [0] * len(shape_of(op.result.type))
+    if op in printer.copied:
+        return
+    printer.copied.add(op)
+    start, waits = [0] * len(shape_of(op.result.type)), printer.waits
     printer.writer.open(f"if ({names[op.result]} != {names[op.table]}) {{")
     print_move(
         printer.writer, printer.queue(overlaps=op.overlaps), names, op.result, op.table, start
     )
     printer.writer.close()
+    printer.waits = waits  # a copy that does not run keeps nobody waiting
 
 
 def stored_scatters(launch: sched.LaunchOp) -> dict[int, kn.ScatterOp]:
@@ -483,6 +489,29 @@ def print_counters(function: FuncOp, writer: Writer) -> None:
         writer.line(f'mugraph::check(cudaMemsetAsync({place}), "setting counters to zero");')
 
 
+def print_early_tables(function: FuncOp, printer: HostPrinter) -> None:
+    """Prints that tables are there which kernels load before they wait, but for the new rows.
+
+    They are copied first of all, where results lie elsewhere.  The first kernel starts behind that,
+    and behind all that was launched before the call; all others start behind its start.
+    """
+    early = [
+        memory_root(op.arguments[table])
+        for op in function.walk()
+        if isinstance(op, sched.LaunchOp)
+        for table in op.resolve().arriving_rows
+    ]
+    for root in dict.fromkeys(early):
+        scatter = root.owner
+        assert isinstance(scatter, kn.ScatterOp)  # as verified
+        printer.writer.open("{")
+        values = (scatter.table, scatter.result)
+        names = dict(zip(values, printer.declare_all(values), strict=True))
+        print_table(scatter, names, printer)
+        printer.writer.close()
+    printer.waits = bool(early)
+
+
 def execute_head(name: str) -> str:
     """The start of a function that launches kernels."""
     return (
@@ -504,10 +533,7 @@ def print_execute(
     writer.open(execute_head(name))
     writer.lines(first)
     print_counters(function, writer)
-    # What others wrote to tables that kernels load before they wait is there then.
-    printer.waits = any(
-        isinstance(op, sched.LaunchOp) and op.resolve().arriving_rows for op in function.walk()
-    )
+    print_early_tables(function, printer)
     for launch in launches_of(function.body.block.ops):
         op = launch[0]
         if isinstance(op, ReturnOp) or (is_task(op) and op not in printer.program_launches):

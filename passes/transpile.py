@@ -25,6 +25,7 @@ from mugraph.passes.program.combine_in_clusters import CombineInClustersPass
 from mugraph.passes.program.combine_in_last_blocks import CombineInLastBlocksPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.join_launches import JoinLaunchesPass
+from mugraph.passes.program.load_tables_early import LoadTablesEarlyPass
 from mugraph.passes.program.pad_rows import PadRowsPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
@@ -33,7 +34,6 @@ from mugraph.passes.program.store_rows import StoreRowsPass
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
-from mugraph.passes.schedule.load_tables_early import LoadTablesEarlyPass
 from mugraph.passes.schedule.lower_rings import LowerRingsPass
 from mugraph.passes.schedule.lower_threadblock import LowerThreadblockPass
 from mugraph.passes.schedule.merge_products import MergeProductsPass

@@ -85,7 +85,7 @@ PASSES = {
     "combine-in-last-blocks": (
         "mugraph.passes.program.combine_in_last_blocks:CombineInLastBlocksPass"
     ),
-    "load-tables-early": "mugraph.passes.schedule.load_tables_early:LoadTablesEarlyPass",
+    "load-tables-early": "mugraph.passes.program.load_tables_early:LoadTablesEarlyPass",
     "store-rows": "mugraph.passes.program.store_rows:StoreRowsPass",
     "pack-blocks": "mugraph.passes.schedule.pack_blocks:PackBlocksPass",
     "separate-halves": "mugraph.passes.mugraph.separate_halves:SeparateHalvesPass",

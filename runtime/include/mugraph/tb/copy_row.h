@@ -7,11 +7,12 @@ namespace mugraph {
 namespace tb {
 
 // Where in a tile that begins at row `start` the row of a table of kRows rows is that a number names; one below 0 counts
-// from the end.
+// from the end. Below 0 where it names none, or one in front of the tile.
 template <long long kRows, class Number>
 __device__ __forceinline__ long long row_in_tile(Number const* number, int start) {
   const long long given = *number;
-  return (given < 0 ? given + kRows : given) - start;
+  const long long row = given < 0 ? given + kRows : given;
+  return row < kRows ? row - start : -1;
 }
 
 // dst_shared(i) = src_global(i) by cp.async, for the elements of one row of the kRows rows of a tile, of kRowElements

@@ -83,8 +83,11 @@ def loads_of(kernel: sched.KernelOp, launches: Sequence[sched.LaunchOp]) -> list
         table = table_of(kernel, source.index, launches)
         if table is None or copy.parent is not request.parent or kernel.placed_rows:
             return []
+        before = list(copy.parent.ops)[: list(copy.parent.ops).index(copy)] if copy.parent else []
         if not copy.is_async or copy.run_of_row(table.dim) is None:
             return []
+        if any(isinstance(op, sched.BarrierOp) for op in before):
+            return []  # the buffer may have another use in front of it
         found.append(Load(request, copy, table))
     waits = [op for op in kernel.body.walk() if isinstance(op, sched.GridWaitOp)]
     return found if len(waits) == 1 else []

@@ -18,26 +18,26 @@ from mugraph.runtime.cuda import generate_cuda
 from mugraph.runtime.execute import CudaModule
 
 STEP = """
-func.func @f(%new: tensor<1x64xf16>, %table: tensor<96x64xf16>, %at: tensor<1xi64>, %other: tensor<1xi64>, %q: tensor<64x8xf16>) -> (tensor<96x64xf16>, tensor<96x8xf16>) {
-  %rows = kn.scatter %new into %table rows %at dim 0 : (tensor<1x64xf16>, tensor<96x64xf16>, tensor<1xi64>) -> tensor<96x64xf16>
+func.func @f(%new: tensor<1x128xf16>, %table: tensor<ROWSx128xf16>, %at: tensor<1xi64>, %other: tensor<1xi64>, %q: tensor<128x8xf16>) -> (tensor<ROWSx128xf16>, tensor<ROWSx8xf16>) {
+  %rows = kn.scatter %new into %table rows %at dim 0 : (tensor<1x128xf16>, tensor<ROWSx128xf16>, tensor<1xi64>) -> tensor<ROWSx128xf16>
   %y = kn.customized %rows, %q grid [3, 1, 1] block [64, 1, 1] forloop 1 plan <tiles = written, loads = cp_async> {
-  ^bb0(%dr: tensor<96x64xf16>, %dq: tensor<64x8xf16>):
-    %sr = tb.input %dr imap [0, -1, -1] : tensor<96x64xf16> -> !tb.stensor<TILEx64xf16>
-    %sq = tb.input %dq imap [-1, -1, -1] : tensor<64x8xf16> -> !tb.stensor<64x8xf16>
-    %m = tb.matmul %sr, %sq : (!tb.stensor<TILEx64xf16>, !tb.stensor<64x8xf16>) -> !tb.stensor<TILEx8xf16>
-    tb.output %m omap [0, -1, -1] : !tb.stensor<TILEx8xf16> -> tensor<96x8xf16>
-  } : (tensor<96x64xf16>, tensor<64x8xf16>) -> tensor<96x8xf16>
-  func.return %rows, %y : tensor<96x64xf16>, tensor<96x8xf16>
+  ^bb0(%dr: tensor<ROWSx128xf16>, %dq: tensor<128x8xf16>):
+    %sr = tb.input %dr imap [0, -1, -1] : tensor<ROWSx128xf16> -> !tb.stensor<192x128xf16>
+    %sq = tb.input %dq imap [-1, -1, -1] : tensor<128x8xf16> -> !tb.stensor<128x8xf16>
+    %m = tb.matmul %sr, %sq : (!tb.stensor<192x128xf16>, !tb.stensor<128x8xf16>) -> !tb.stensor<192x8xf16>
+    tb.output %m omap [0, -1, -1] : !tb.stensor<192x8xf16> -> tensor<ROWSx8xf16>
+  } : (tensor<ROWSx128xf16>, tensor<128x8xf16>) -> tensor<ROWSx8xf16>
+  func.return %rows, %y : tensor<ROWSx128xf16>, tensor<ROWSx8xf16>
 }
 """  # noqa: E501 the text as it is printed
 
 
-def step(table: int = 96) -> str:
+def step(rows: int = 576) -> str:
     """A product with a table into which a row is put, in three blocks."""
-    return STEP.replace("TILE", "32").replace("96", str(table))
+    return STEP.replace("ROWS", str(rows))
 
 
-TWO_ROWS = step().replace("1x64xf16", "2x64xf16").replace("1xi64", "2xi64")
+TWO_ROWS = step().replace("<1x128xf16", "<2x128xf16").replace("<1xi64", "<2xi64")
 
 
 def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
@@ -51,11 +51,12 @@ def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
 def with_a_stale_row(source: str, row: int) -> str:
     """What early copies bring in place of the row is wrong: each thread overwrites its vectors."""
     landed = "tb::wait_group<0>();  // sched.wait\n"
-    block, place = divmod(row, 32)
+    block, place = divmod(row, 192)
     stale = f"""
-  for (int vector = 0; vector < 8; ++vector) {{
-    if (blockIdx.x != {block} || ({place} * 8 + vector) % 64 != thread) continue;
-    for (int i = 0; i < 8; ++i) sr[{place} * 64 + (vector ^ {place % 8}) * 8 + i] = half_t(1000.0f);
+  for (int vector = 0; vector < 16; ++vector) {{
+    if (blockIdx.x != {block} || ({place} * 16 + vector) % 64 != thread) continue;
+    const int at = {place} * 128 + (vector ^ {place % 8}) * 8;
+    for (int i = 0; i < 8; ++i) sr[at + i] = half_t(1000.0f);
   }}
 """
     assert source.index("tb::grid_wait()") < source.index(landed) < source.index("tb::CopyRow<")
@@ -68,13 +69,13 @@ def copies_of(module: ModuleOp) -> list[sched.CopyOp]:
     return [op for op in copies if op.is_early or op.is_arriving]
 
 
-@pytest.mark.parametrize(("rows", "at"), [(96, 5), (96, 95), (96, -2), (80, 70)])
+@pytest.mark.parametrize(("rows", "at"), [(576, 5), (576, 575), (576, -2), (560, 550)])
 def test_the_row_comes_behind_the_wait(rows: int, at: int) -> None:
     """Wherever it is, in a tile of which some rows do not exist, too, and whatever was there."""
     made = generate_cuda(parse_text(make_context(), step(rows), "f"), make_context(), "sm_90a")
     made = replace(made, source=with_a_stale_row(made.source, at % rows))
     rng = np.random.default_rng(7)
-    shapes = ((1, 64), (rows, 64), (64, 8))
+    shapes = ((1, 128), (rows, 128), (128, 8))
     new, table, q = (rng.standard_normal(shape).astype(np.float16) / 4 for shape in shapes)
     after = table.copy()
     after[at] = new[0]
@@ -102,6 +103,7 @@ def test_the_call_starts_behind_all_others() -> None:
     ("why", "text", "arch"),
     [
         ("no kernel starts early", step(), "sm_80"),
+        ("blocks load 32 KB", step().replace("192x", "128x").replace("576x", "384x"), "sm_90a"),
         ("two rows are written", TWO_ROWS, "sm_90a"),
         ("the table is no result", step().replace("return %rows", "return %table"), "sm_90a"),
     ],

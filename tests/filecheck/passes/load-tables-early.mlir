@@ -1,7 +1,11 @@
 // A kernel loads a table before it waits for the kernel that writes a row of it, and that row behind the wait.
 
-// RUN: mg-opt --load-tables-early --check-hazards %s | filecheck %s
-// RUN: mg-opt --load-tables-early -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --load-tables-early=least=0 --check-hazards %s | filecheck %s
+// RUN: mg-opt --load-tables-early=least=0 -t cuda %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --load-tables-early %s | filecheck %s --check-prefix FEW
+
+// Where blocks load little of it, that is not worth it.
+// FEW-NOT: early :
 
 // The kernel gets the number of the row.
 // CHECK:      sched.kernel @step_custom0 inputs 3 {{.*}} arriving [0, 2, 0]

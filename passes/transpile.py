@@ -23,8 +23,10 @@ from mugraph.passes.mugraph.separate_halves import SeparateHalvesPass
 from mugraph.passes.mugraph.slice_products import SliceProductsPass
 from mugraph.passes.program.bucket_extents import BucketExtentsPass
 from mugraph.passes.program.combine_in_clusters import CombineInClustersPass
+from mugraph.passes.program.combine_in_last_blocks import CombineInLastBlocksPass
 from mugraph.passes.program.decompose_program import DecomposeProgramPass
 from mugraph.passes.program.join_launches import JoinLaunchesPass
+from mugraph.passes.program.load_tables_early import LoadTablesEarlyPass
 from mugraph.passes.program.pad_rows import PadRowsPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
@@ -117,7 +119,9 @@ def transpile_pipeline(
         JoinLaunchesPass(arch),
         PersistProgramPass(arch, everywhere=False),
         StoreRowsPass(),
+        LoadTablesEarlyPass(),
         CombineInClustersPass(arch),
+        CombineInLastBlocksPass(),
         SettledLoadsPass(arch),
         SpreadBlocksPass(arch),
         PackBlocksPass(arch),

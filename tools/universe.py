@@ -84,6 +84,10 @@ PASSES = {
     "unroll-products": "mugraph.passes.schedule.unroll_products:UnrollProductsPass",
     "join-launches": "mugraph.passes.program.join_launches:JoinLaunchesPass",
     "combine-in-clusters": "mugraph.passes.program.combine_in_clusters:CombineInClustersPass",
+    "combine-in-last-blocks": (
+        "mugraph.passes.program.combine_in_last_blocks:CombineInLastBlocksPass"
+    ),
+    "load-tables-early": "mugraph.passes.program.load_tables_early:LoadTablesEarlyPass",
     "store-rows": "mugraph.passes.program.store_rows:StoreRowsPass",
     "pack-blocks": "mugraph.passes.schedule.pack_blocks:PackBlocksPass",
     "separate-halves": "mugraph.passes.mugraph.separate_halves:SeparateHalvesPass",

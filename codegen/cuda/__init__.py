@@ -116,6 +116,7 @@ def print_module(module: ModuleOp, function: str | None = None, *, line_info: bo
             "#define USE_NVSHMEM 0",
             '#include "runtime.h"',
             *(['#include "channels.h"'] if has_channels else []),
+            *(['#include "last_block.h"'] if any(op.last for op in launched) else []),
             *([f'#include "{TASKS}"'] if any(map(is_task, launched)) else []),
             *(['#include "te.h"'] if has_custom_operators else []),
             *([f'#include "{COLLECTIVES}"'] if communicators_of(func) else []),

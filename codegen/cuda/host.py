@@ -42,13 +42,16 @@ class Joined(NamedTuple):
     """Their names."""
     consumed: tuple[tuple[int, int], ...] | None
     """The tensors in distributed shared memory; ``None`` where there are no clusters."""
+    own: tuple[bool, ...]
+    """Which of them have blocks of their own."""
 
     @classmethod
     def of(cls, launches: Sequence[sched.LaunchOp]) -> Joined:
         """That of some launches."""
         first, last = launches[0], launches[-1]
         consumed = None if last.cluster is None else last.consumed(first)
-        return cls(tuple(each.kernel.root_reference.data for each in launches), consumed)
+        names = tuple(each.kernel.root_reference.data for each in launches)
+        return cls(names, consumed, tuple(each.has_blocks for each in launches))
 
 
 @dataclass
@@ -67,6 +70,10 @@ class HostPrinter:
     """Whether kernels that overlap have the largest carve-out of shared memory."""
     joins: bool = False
     """Whether what is printed is a part of a launch, which :meth:`run` returns."""
+    waits: bool = False
+    """Whether the next kernel starts when all that was launched before is complete."""
+    copied: set[kn.ScatterOp] = field(default_factory=set["kn.ScatterOp"])
+    """The scatters whose table has been copied where the result lies elsewhere."""
     program_launches: Mapping[Operation, Callable[[HostPrinter], None]] = field(
         default_factory=dict[Operation, Callable[["HostPrinter"], None]]
     )
@@ -74,6 +81,7 @@ class HostPrinter:
 
     def queue(self, *, overlaps: bool, cooperative: bool = False) -> str:
         """Where a kernel is launched, whether the one before may still run, or all blocks must."""
+        overlaps, self.waits = overlaps and not self.waits, False
         if cooperative:
             return "mugraph::cooperative(stream)"
         if not overlaps:
@@ -338,12 +346,16 @@ def print_move(
 
 def print_table(op: kn.ScatterOp, names: Mapping[SSAValue, str], printer: HostPrinter) -> None:
     """Prints that a table which gets new rows is copied, where the result lies elsewhere."""
-    start = [0] * len(shape_of(op.result.type))
+    if op in printer.copied:
+        return
+    printer.copied.add(op)
+    start, waits = [0] * len(shape_of(op.result.type)), printer.waits
     printer.writer.open(f"if ({names[op.result]} != {names[op.table]}) {{")
     print_move(
         printer.writer, printer.queue(overlaps=op.overlaps), names, op.result, op.table, start
     )
     printer.writer.close()
+    printer.waits = waits  # a copy that does not run keeps nobody waiting
 
 
 def stored_scatters(launch: sched.LaunchOp) -> dict[int, kn.ScatterOp]:
@@ -426,9 +438,16 @@ def print_part(op: Operation, name: str, printer: HostPrinter) -> None:
 def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> None:
     """Prints one launch of several kernels."""
     kernels = [launch.resolve() for launch in launches]
-    blocks = sum(launch.task_count() for launch in launches if launch.cluster is None)
+    blocks = sum(launch.task_count() for launch in launches if launch.has_blocks)
     printer.writer.line(f"// OP type: {launches[0].name}, {len(launches)} in one")
     pointers = declare_arguments(launches, printer)
+    counters = [launch.counter_bytes for launch in launches if launch.last is not None]
+    if None in counters:
+        raise CodegenError(
+            f"{op_label(launches[-1])} runs in last blocks, which have no counters; "
+            "--combine-in-last-blocks gives them a place in the workspace"
+        )
+    pointers += [f"(unsigned*)((char*)buf + {each.start})" for each in counters if each]
     smem = max(kernel.smem_bytes or 0 for kernel in kernels)
     if launches[-1].cluster is not None:
         _, smem = launches[-1].cluster_tensors(launches[0])
@@ -454,6 +473,45 @@ def print_init(writer: Writer) -> None:
     writer.line()
 
 
+def print_counters(function: FuncOp, writer: Writer) -> None:
+    """Prints that what last blocks count by is zero.
+
+    Blocks leave it so; the workspace of a call may be new memory.
+    """
+    counters = [
+        each
+        for op in function.walk()
+        if isinstance(op, sched.LaunchOp) and (each := op.counter_bytes) is not None
+    ]
+    if counters:
+        start, stop = min(each.start for each in counters), max(each.stop for each in counters)
+        place = f"(char*)buf + {start}, 0, {stop - start}, stream"
+        writer.line(f'mugraph::check(cudaMemsetAsync({place}), "setting counters to zero");')
+
+
+def print_early_tables(function: FuncOp, printer: HostPrinter) -> None:
+    """Prints that tables are there which kernels load before they wait, but for the new rows.
+
+    They are copied first of all, where results lie elsewhere.  The first kernel starts behind that,
+    and behind all that was launched before the call; all others start behind its start.
+    """
+    early = [
+        memory_root(op.arguments[table])
+        for op in function.walk()
+        if isinstance(op, sched.LaunchOp)
+        for table in op.resolve().arriving_rows
+    ]
+    for root in dict.fromkeys(early):
+        scatter = root.owner
+        assert isinstance(scatter, kn.ScatterOp)  # as verified
+        printer.writer.open("{")
+        values = (scatter.table, scatter.result)
+        names = dict(zip(values, printer.declare_all(values), strict=True))
+        print_table(scatter, names, printer)
+        printer.writer.close()
+    printer.waits = bool(early)
+
+
 def execute_head(name: str) -> str:
     """The start of a function that launches kernels."""
     return (
@@ -474,6 +532,8 @@ def print_execute(
     writer.line(f"// buf: {needed} bytes of device memory for intermediates.")
     writer.open(execute_head(name))
     writer.lines(first)
+    print_counters(function, writer)
+    print_early_tables(function, printer)
     for launch in launches_of(function.body.block.ops):
         op = launch[0]
         if isinstance(op, ReturnOp) or (is_task(op) and op not in printer.program_launches):

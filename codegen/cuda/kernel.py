@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -92,20 +91,34 @@ def print_joined_kernel(
     resident, cluster = launches[0].resident, launches[-1].cluster
     bounds = [threads, *([] if resident is None else [resident.value.data])]
     clusters = None if cluster is None else [cluster.value.data, 1, 1]
-    open_kernel(writer, name, [each for one in lists for each in one], bounds, clusters)
+    counters = {op: all_names.fresh("counters") for op in launches if op.last is not None}
+    parameters = [each for one in lists for each in one]
+    parameters += [f"unsigned* {each}" for each in counters.values()]
+    open_kernel(writer, name, parameters, bounds, clusters)
     if cluster is not None:
         print_shared_memory(writer, swizzles_addresses=swizzles_addresses)
         print_cluster(launches, cluster.value.data, parts, given, writer)
     first = 0
-    for kernel, part, arguments in () if cluster else zip(kernels, parts, given, strict=True):
-        blocks = math.prod(kernel.grid_dim)
+    for number, launch in enumerate(launches):
+        if cluster is not None or not launch.has_blocks:
+            continue
+        kernel, end = kernels[number], first + launch.task_count()
         block = f"blockIdx.x - {first}" if first else "blockIdx.x"
-        writer.open(f"if (blockIdx.x < {first + blocks}) {{")
+        call = call_of_part(kernel, parts[number], block, given[number])
+        writer.open(f"if (blockIdx.x < {end}) {{")
         if kernel.threads < threads:
             writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")
-        writer.line(f"return {call_of_part(kernel, part, block, arguments)}")
+        for following in launches[number + 1 : number + 2]:
+            if following not in counters:
+                continue
+            writer.line(call)
+            block = f"({block}) % {following.task_count()}"
+            print_last(launch, following, counters[following], block, writer)
+            kernel = kernels[number + 1]
+            call = call_of_part(kernel, parts[number + 1], block, given[number + 1])
+        writer.line(f"return {call}")
         writer.close()
-        first += blocks
+        first = end
     writer.close()
     writer.line()
 
@@ -148,6 +161,19 @@ def print_cluster(
     if kernel.threads < front.threads:
         writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")
     writer.line(call_of_part(kernel, parts[1], "cluster", reads))
+
+
+def print_last(
+    producer: sched.LaunchOp, consumer: sched.LaunchOp, counters: str, block: str, writer: Writer
+) -> None:
+    """Prints that all blocks leave but the last one of those whose parts a block combines."""
+    assert consumer.last is not None
+    size, threads = consumer.last.value.data, consumer.resolve().threads
+    writer.line(
+        f"if (!tb::is_last({counters} + {block}, {size})) return;  // the last one has all parts"
+    )
+    if threads < producer.resolve().threads:
+        writer.line(f"if (threadIdx.x >= {threads}) return;")
 
 
 def print_kernel(

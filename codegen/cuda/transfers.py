@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, BlockArgument, Operation
 
 from mugraph.codegen.cuda.cpp import CodegenError, layout_type, stored_type
 from mugraph.codegen.cuda.printer import (
@@ -30,6 +30,7 @@ from mugraph.dialects.tensor_types import (
     physical_elements,
     resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
@@ -194,6 +195,10 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         dims, counts = ragged_arguments(op.ragged(), shape, partition, tile, ends, printer.parts)
     writer = printer.writer
     writer.open(f"{scope}  {printer.describe(op)}")
+    if op.is_arriving:
+        print_arriving_row(op, partition, iteration, printer)
+        writer.close()
+        return
     if any(held):
         tile = op.operands[held.index(False)]
         writer.line(f"using Tile = {printer.layout(tile, shape, partition.order)};")
@@ -242,6 +247,35 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         f"{printer.pointer(op.source, iteration)}, {tensor}thread{counts});"
     )
     writer.close()
+
+
+def print_arriving_row(
+    op: sched.CopyOp, partition: LinearPartition, iteration: Iteration, printer: KernelPrinter
+) -> None:
+    """Prints the copy of the one row of a tile that early copies may have brought too early."""
+    tile = op.source.owner
+    assert isinstance(tile, sched.LocalTileOp) and isinstance(tile.source, BlockArgument)
+    number, dim = printer.kernel.arriving_rows[tile.source.index]
+    run = op.run_of_row(dim)
+    if run is None:
+        raise CodegenError(
+            f"{op_label(op)}: the elements of a row of its tile are not neighbours in the order "
+            "in which it is copied"
+        )
+    shape, writer = shape_of(op.source.type), printer.writer
+    stride = strides_of(resolved_layout_of(op.source))[dim]
+    axes = zip("xyz", tile.map_, tile.block_strides(), strict=True)
+    starts = [f"{step // stride} * blockIdx.{axis}" for axis, to, step in axes if to == dim]
+    given = printer.names.of(printer.kernel.body.block.args[number])
+    rows = shape_of(tile.source.type)[dim]
+    writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
+    writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
+    place = f"tb::row_in_tile<{rows}>({given}, {' + '.join(starts) or 0})"
+    writer.line(
+        f"tb::CopyRow<{partition.threads}, {partition.vector}, Target, Source, {run}, "
+        f"{shape[dim]}>::run({printer.pointer(op.destination, iteration)}, "
+        f"{printer.pointer(op.source, iteration)}, thread, {place});"
+    )
 
 
 def memory_of(tile: Operation | Block, printer: KernelPrinter) -> str:

@@ -49,7 +49,7 @@ class CanJoin(Operation, Abstract):
 
     Operators with :data:`JOINED` share the launch of the operator in front of them.  Nothing of one
     launch waits for another part of it, so that none reads what another one writes, but for
-    kernels that combine in clusters (``sched.launch``).
+    kernels that combine in clusters, or in last blocks (``sched.launch``).
     """
 
     @abstractmethod
@@ -76,8 +76,11 @@ class CanJoin(Operation, Abstract):
         if isinstance(behind, CanJoin):
             behind.attributes.pop(JOINED, None)
 
-    def verify_joined(self) -> None:
-        """Checks that what stands in front can share a launch, and computes no operand."""
+    def verify_joined(self, producer: Operation | None = None) -> None:
+        """Checks that what stands in front can share a launch, and computes no operand.
+
+        Only a ``producer`` may.
+        """
         other: CanJoin = self
         while other.is_joined:
             before = other.prev_op
@@ -89,7 +92,7 @@ class CanJoin(Operation, Abstract):
                     f"{what} stands there, which cannot share one with it"
                 )
             for operand in self.operands:
-                if operand.owner is before:
+                if operand.owner is before is not producer:
                     raise VerifyException(
                         f"{op_label(self)} reads {value_label(operand)}, which the launch that it "
                         "is a part of computes; give it a launch of its own"

@@ -37,6 +37,7 @@ from mugraph.dialects.sched.custom import CustomOp
 from mugraph.dialects.sched.elementwise import FillOp, MapOp, RenewOp
 from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
+from mugraph.dialects.sched.kernel import ArrivingRow
 from mugraph.dialects.sched.launch import ClusterTensor, LaunchOp, launches_by_kernel
 from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mask import MaskOp
@@ -105,6 +106,7 @@ __all__ = [
     "AccessKind",
     "AcquireOp",
     "AllocOp",
+    "ArrivingRow",
     "BarrierOp",
     "BulkCopyOp",
     "BulkWaitOp",

@@ -56,6 +56,7 @@ from mugraph.dialects.sched.tile_values import verify_tiles
 from mugraph.dialects.sched.types import GlobalType, SharedType
 from mugraph.dialects.tensor_types import (
     op_label,
+    shape_of,
     value_label,
 )
 
@@ -69,6 +70,15 @@ class BlockParts(NamedTuple):
 
 MIN_REGISTERS, MAX_REGISTERS = 24, 256
 """What ``setmaxnreg`` can give to the threads of a role."""
+
+
+class ArrivingRow(NamedTuple):
+    """The row of a table that a kernel before still writes."""
+
+    number: int
+    """The input that has the row's number."""
+    dim: int
+    """The dimension of the table that counts rows."""
 
 
 @irdl_op_definition
@@ -113,6 +123,10 @@ class KernelOp(HoldsLengths):
     64 elements: from a row to the next are 64, from a piece to the next 69632.  A launch says which
     table, and where the number of the row is, of 8 bytes (``--store-rows``).
 
+    ``arriving [4, 7, 2]``: input 4 is a table of which a kernel before this one writes one row,
+    along dimension 2, whose number input 7 has.  Copies may bring the others before this kernel
+    waits (``--load-tables-early``).
+
     ``packed 4``: blocks of one warp each, of which 4 neighbours along x are launched as one block.
     Each has its own shared memory there, and its barriers are those of the warp.
 
@@ -148,6 +162,7 @@ class KernelOp(HoldsLengths):
     persistent = opt_prop_def(IntegerAttr.constr(type=i64))
     packed = opt_prop_def(IntegerAttr.constr(type=i64))
     placed = opt_prop_def(DenseArrayBase.constr(i64))
+    arriving = opt_prop_def(DenseArrayBase.constr(i64))
     plan = opt_prop_def(PlanAttr)
     body = region_def("single_block")
 
@@ -163,7 +178,7 @@ class KernelOp(HoldsLengths):
         "(`cluster` $cluster^)? (`smem` $smem^)? (`resident` $resident^)? "
         "(`forloop` $forloop^)? (`interleaved` $interleaved^)? (`parts` $parts^)? "
         "(`where` $domain^)? "
-        "(`placed` $placed^)? (`plan` $plan^)? $body attr-dict"
+        "(`placed` $placed^)? (`arriving` $arriving^)? (`plan` $plan^)? $body attr-dict"
     )
 
     def __init__(
@@ -211,6 +226,20 @@ class KernelOp(HoldsLengths):
         placed = {**self.placed_rows, argument: rows}
         self.placed = integer_array(
             [number for key, each in placed.items() for number in (key, *astuple(each))]
+        )
+
+    @property
+    def arriving_rows(self) -> dict[int, ArrivingRow]:
+        """The inputs of which other kernels still write one row, and which row that is."""
+        numbers = [] if self.arriving is None else [*extents_of(self.arriving)]
+        groups = [numbers[at : at + 3] for at in range(0, len(numbers), 3)]
+        return {group[0]: ArrivingRow(*group[1:]) for group in groups}
+
+    def expect_row(self, argument: int, row: ArrivingRow) -> None:
+        """Says that a row of an input is still written."""
+        rows = {**self.arriving_rows, argument: row}
+        self.arriving = integer_array(
+            [number for key, each in rows.items() for number in (key, *each)]
         )
 
     def domain_forms(self) -> list[LinearForm]:
@@ -362,6 +391,14 @@ class KernelOp(HoldsLengths):
             raise OperatorError(
                 f"placed {sorted(self.placed_rows)} must be arguments that are written"
             )
+        for table, (number, dim) in self.arriving_rows.items():
+            inputs = self.input_count
+            rank = len(shape_of(self.body.block.args[table].type)) if table < inputs else 0
+            if not (0 <= table < inputs and 0 <= number < inputs and 0 <= dim < rank):
+                raise OperatorError(
+                    f"arriving [{table}, {number}, {dim}] must be an input, another one that has "
+                    "the number of a row, and a dimension"
+                )
         self.verify_extents()
         verify_held_lengths(self, [each.type for each in self.body.block.args])
         if any(each.argument >= self.input_count for each in self.held_lengths):

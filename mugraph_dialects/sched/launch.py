@@ -31,6 +31,7 @@ from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import CanJoin
+from mugraph.dialects.kn.scatter import ScatterOp
 from mugraph.dialects.kn.workspace import WorkspaceOp, memory_root
 from mugraph.dialects.launch_extents import (
     largest_held,
@@ -43,10 +44,14 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     layout_of,
     op_label,
+    resolved_layout_of,
     shape_of,
+    strides_of,
     value_label,
 )
 
+COUNTER_BYTES = 4
+"""Of a counter in the workspace."""
 CLUSTER_ALIGNMENT = 128
 """Of a tensor in the shared memory of a cluster, in bytes."""
 
@@ -70,6 +75,11 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     producer, computes.  Of c clusters cluster i runs blocks i, i + c, i + 2 c... of the producer's
     kernel; once all are done, its first block runs block i of this kernel.  The tensors between the
     two lie in the shared memory of that block (distributed shared memory).
+
+    One with ``last n`` consumes what its producer computes, too, perhaps beside other kernels of
+    the launch.  It has c blocks.  Of the n blocks i, i + c, i + 2 c... of the producer's kernel the
+    last one to end runs block i.  The tensors between the two lie in device memory.  ``counters``
+    says where in the workspace the c counters lie, which are zero before and behind each launch.
     """
 
     name = "sched.launch"
@@ -78,12 +88,15 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     arguments = var_operand_def(TensorType | IndexType)
     resident = opt_prop_def(IntegerAttr.constr(i64))
     cluster = opt_prop_def(IntegerAttr.constr(i64))
+    last = opt_prop_def(IntegerAttr.constr(i64))
+    counters = opt_prop_def(IntegerAttr.constr(i64))
     outputs = var_result_def(TensorType)
 
     traits = traits_def(Pure())
 
     assembly_format = (
         "$kernel $arguments (`resident` $resident^)? (`cluster` $cluster^)? "
+        "(`last` $last^)? (`counters` $counters^)? "
         "(`workspace` $workspace^)? attr-dict "
         "`:` functional-type(operands, results)"
     )
@@ -101,10 +114,12 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         """Checks arguments and results against the kernel's parameters."""
         super().verify_()
         kernel = self.resolve()
-        if self.cluster is None:
-            self.verify_joined()
-        else:
+        if self.cluster is not None:
             self._verify_cluster(self.cluster.value.data)
+        elif self.last is not None:
+            self._verify_last(self.last.value.data)
+        else:
+            self.verify_joined()
         values = (*self.arguments, *self.outputs)
         parameters = kernel.body.block.args
         if len(self.arguments) != kernel.input_count or len(values) != len(parameters):
@@ -125,6 +140,13 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                     f"{value_label(value)} has type {value.type}, but parameter {parameter.index} "
                     f"of {op_label(kernel)} is {parameter.type}"
                 )
+        for table, (number, dim) in kernel.arriving_rows.items():
+            fault = self.arriving_fault(table, self.arguments[number], dim)
+            if fault is not None:
+                raise OperatorError(
+                    f"{op_label(kernel)} loads {value_label(self.arguments[table])} but for one "
+                    f"row before it waits: {fault}"
+                )
         for index in kernel.constant_inputs:
             argument = self.arguments[index]
             if not is_constant(argument) and not self.starts_behind_writes_of(argument):
@@ -132,6 +154,24 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
                     f"{value_label(argument)} may change, but {op_label(kernel)} loads its input "
                     f"{index} as one that is constant; mark the function's argument with {CONSTANT}"
                 )
+
+    def arriving_fault(self, table: int, number: SSAValue, dim: int) -> str | None:
+        """Why not only the row of that number of an input, along ``dim``, is written late.
+
+        ``None`` where that is so: of this call a scatter of one row in place writes to the table.
+        What was launched before the call is complete: its first kernel starts behind all of that.
+        """
+        scatter = memory_root(self.arguments[table]).owner
+        rows = scatter.placed_rows() if isinstance(scatter, ScatterOp) else None
+        if not isinstance(scatter, ScatterOp) or rows is None:
+            return "no row of it is written in place"
+        if memory_root(scatter.rows) is not memory_root(number):
+            return f"the row that is written has the number {value_label(scatter.rows)}"
+        parameter = self.resolve().body.block.args[table]
+        shape, strides = shape_of(parameter.type), strides_of(resolved_layout_of(parameter))
+        if (shape[dim], strides[dim]) != (rows.rows, rows.row_stride):
+            return f"rows are not along dimension {dim}"
+        return None
 
     def _verify_cluster(self, size: int) -> None:
         producer, following = self.prev_op, self.next_op
@@ -146,18 +186,34 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         if fault is not None:
             raise VerifyException(f"{op_label(self)} cannot share clusters of {size}: {fault}")
 
-    def cluster_fault(self, producer: LaunchOp, size: int) -> str | None:
-        """Why it cannot consume in clusters of ``size`` blocks what another launch computes.
+    def _verify_last(self, size: int) -> None:
+        producer = self.prev_op
+        if not self.is_joined or not isinstance(producer, LaunchOp) or not producer.has_blocks:
+            raise VerifyException(
+                f"{op_label(self)} runs in the last blocks of a kernel, so it must share the "
+                "launch in front of it, which must have blocks"
+            )
+        self.verify_joined(producer)
+        fault = self.last_fault(producer, size)
+        if fault is not None:
+            raise VerifyException(f"{op_label(self)} cannot run in the last of {size}: {fault}")
+
+    def last_fault(self, producer: LaunchOp, size: int) -> str | None:
+        """Why the last of ``size`` blocks each cannot consume what another launch computes.
 
         ``None`` where it can.
         """
+        if not producer.resolve().waits_for_grids():
+            return f"{op_label(producer)} does not start early, and takes its tensors for its own"
+        return self._shared_fault(producer, size, "group")
+
+    def _shared_fault(self, producer: LaunchOp, size: int, group: str) -> str | None:
+        """Why one of ``size`` blocks each, a ``group``, cannot run a block of it as well."""
         front, kernel = producer.resolve(), self.resolve()
         if producer.joins() is None or producer.joins() != self.joins():
             return f"{op_label(producer)} cannot share a launch with it"
-        if front.placed_rows or kernel.placed_rows:
-            return "one of the two stores rows of tables, which others read"
         if size < 2:
-            return "a cluster has two blocks at least"
+            return f"a {group} has two blocks at least"
         if producer.task_count() != size * self.task_count():
             return (
                 f"one block of each runs one of its {self.task_count()} blocks, which takes "
@@ -165,6 +221,19 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             )
         if kernel.threads > front.threads:
             return f"it has {kernel.threads} threads a block, and the blocks {front.threads}"
+        return None
+
+    def cluster_fault(self, producer: LaunchOp, size: int) -> str | None:
+        """Why it cannot consume in clusters of ``size`` blocks what another launch computes.
+
+        ``None`` where it can.
+        """
+        front, kernel = producer.resolve(), self.resolve()
+        if front.placed_rows or kernel.placed_rows:
+            return "one of the two stores rows of tables, which others read"
+        fault = self._shared_fault(producer, size, "cluster")
+        if fault is not None:
+            return fault
         for output, _ in self.consumed(producer):
             argument = front.body.block.args[output]
             tiles = [use.operation for use in argument.uses]
@@ -198,6 +267,19 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             tensors[output] = ClusterTensor(elements, offset)
             end = offset + elements * element_bytes_of(tile.result.type)
         return tensors, end
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether blocks are launched for it, not run by those of its producer."""
+        return self.cluster is None and self.last is None
+
+    @property
+    def counter_bytes(self) -> range | None:
+        """The bytes of the workspace where its counters lie; ``None`` without."""
+        if self.counters is None:
+            return None
+        first = self.counters.value.data
+        return range(first, first + COUNTER_BYTES * self.task_count())
 
     def launch_in_front(self) -> LaunchOp | None:
         """The launch right before this one, if each of the two launches one kernel."""

@@ -32,12 +32,10 @@ from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import PART_THREADS, CanJoin
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.sched.kernel import KernelOp
-from mugraph.dialects.sched.launch import LaunchOp
+from mugraph.dialects.sched.launch import COUNTER_BYTES, LaunchOp
 from mugraph.dialects.tensor_types import op_label
 
 TASK, PROGRAM = "kn.task", "kn.program"
-COUNTER_BYTES = 4
-"""Of the counter of an operator."""
 
 
 class Task(NamedTuple):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
@@ -79,6 +80,10 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     memory is touched in their place, and zeros are written to shared memory.
 
     A fragment is held as the copy is dealt out; an asynchronous copy has none.
+
+    ``arriving`` of a table of the kernel of which another kernel still writes one row: an ``early``
+    copy of the same tile, before ``sched.grid_wait``, has brought what else there is, and this one
+    brings that row.  What the early one brings counts only once this one has come.
     """
 
     name = "sched.copy"
@@ -90,10 +95,13 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     ahead = opt_prop_def(IntegerAttr.constr(type=i64))
     iteration = opt_prop_def(IntegerAttr.constr(type=i64))
     within = opt_prop_def(DenseArrayBase.constr(i64))
+    early = opt_prop_def(UnitAttr)
+    arriving = opt_prop_def(UnitAttr)
 
     assembly_format = (
         "(`async` $asynchronous^)? $source `to` $destination `by` $partition "
-        "(`ahead` $ahead^)? (`iteration` $iteration^)? (`within` $within^)? attr-dict "
+        "(`ahead` $ahead^)? (`iteration` $iteration^)? (`within` $within^)? "
+        "(`early` $early^)? (`arriving` $arriving^)? attr-dict "
         "`:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
     custom_directives = (TiedTiles,)
@@ -123,6 +131,12 @@ class CopyOp(WritesTiles, HasThreadAccesses):
 
     is_async = is_given("asynchronous")
     """Whether the copy lands only when waited for."""
+
+    is_early = is_given("early")
+    """Whether another copy brings the row of the tile that is written meanwhile."""
+
+    is_arriving = is_given("arriving")
+    """Whether another copy has brought all but one row of the tile."""
 
     @property
     def is_shifted(self) -> bool:
@@ -195,6 +209,17 @@ class CopyOp(WritesTiles, HasThreadAccesses):
             if (bound := bounds.get(dim)) is not None
         ]
 
+    def run_of_row(self, dim: int) -> int | None:
+        """How many elements of a row along ``dim`` follow each other in the order of the copy.
+
+        ``None`` where not all of the row's do, or threads move vectors of several rows.
+        """
+        shape, partition = shape_of(self.source.type), self.partition.data
+        inner = partition.order[: partition.order.index(dim)]
+        run = math.prod(shape[each] for each in inner)
+        whole = run * shape[dim] == math.prod(shape) and run % partition.vector == 0
+        return run if whole else None
+
     def _tile(self) -> LocalTileOp | None:
         owners = (self.source.owner, self.destination.owner)
         return next((owner for owner in owners if isinstance(owner, LocalTileOp)), None)
@@ -249,6 +274,7 @@ class CopyOp(WritesTiles, HasThreadAccesses):
         verify_partition(self, self.partition.data, self.destination)
         self._verify_within()
         self._verify_rows()
+        self._verify_arriving()
         sizes = [
             element_bytes_of(value.type)
             for value in self.operands
@@ -302,6 +328,19 @@ class CopyOp(WritesTiles, HasThreadAccesses):
                 "copy them to shared memory"
             )
 
+    def _verify_arriving(self) -> None:
+        if not (self.is_early or self.is_arriving):
+            return
+        table = self.source.owner.source if isinstance(self.source.owner, LocalTileOp) else None
+        known = (
+            isinstance(table, BlockArgument) and table.index in enclosing_kernel(self).arriving_rows
+        )
+        if not known or not self.is_async or self.is_early == self.is_arriving:
+            raise VerifyException(
+                f"{op_label(self)} copies a tile early, or the row of it that arrives, so it must "
+                "be asynchronous, and its kernel must name that row of the table ('arriving')"
+            )
+
     def _verify_async(self, width: int) -> None:
         if not isinstance(self.destination.type, SharedType):
             raise OperatorError("only copies to shared memory can be async")
@@ -317,8 +356,11 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The source's vectors, then the destination's, by one instruction where asynchronous.
 
-        A store that is shifted reads the next vector of the source besides.
+        A store that is shifted reads the next vector of the source besides.  An early copy has
+        none: the one that brings the row has those of all.
         """
+        if self.is_early:
+            return []
         stage = stage_reference(self, self.ahead_of, self.fixed_iteration)
         partition, domain = self.partition.data, shape_of(self.source.type)
         ragged = self.ragged()

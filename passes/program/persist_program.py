@@ -25,8 +25,9 @@ from mugraph.dialects.kn import ScatterOp
 from mugraph.dialects.kn.overlap import CanJoin, RuntimePart
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
 from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.sched.launch import COUNTER_BYTES
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
-from mugraph.dialects.sched.programs import COUNTER_BYTES, Blocks, Task, is_task, threads_of
+from mugraph.dialects.sched.programs import Blocks, Task, is_task, threads_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.program.fuse_kernels.times import in_a_program
@@ -239,8 +240,8 @@ def persist_program(
     if len(function.body.blocks) != 1 or WORKSPACE_BYTES not in function.attributes:
         return
     launches = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
-    in_clusters = any(op.cluster is not None for op in launches)
-    if in_clusters or any(map(is_task, function.walk())):
+    combine = not all(op.has_blocks for op in launches)
+    if combine or any(map(is_task, function.walk())):
         return
     kernels = {op.resolve() for op in launches}
     by_cost = not everywhere and all(kernel.decided.tasks is None for kernel in kernels)
@@ -263,8 +264,8 @@ class PersistProgramPass(ModulePass):
     before it (``sched.grid_wait``), a task waits until all tasks of the operators that use the same
     memory are counted. A block has the threads and the shared memory of the largest task.
     Kernels in clusters, with register budgets, custom operators or an order of blocks of their own
-    stay launches, and so do all of a program with launches in clusters; of operators of the runtime
-    those can be tasks that can share a launch.
+    stay launches, and so do all of a program with launches in clusters or last blocks; of operators
+    of the runtime those can be tasks that can share a launch.
     A kernel's plan (``tasks``) decides. If it is free, the kernel becomes tasks; with
     ``everywhere=false`` only if the estimate says that separate launches lose more time than the
     longest chain of dependent tasks.

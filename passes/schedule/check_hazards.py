@@ -20,6 +20,7 @@ from mugraph.passes.schedule.analysis.hazards import (
     Progress,
     differences,
     find_cluster_hazards,
+    find_last_block_hazards,
     find_task_hazards,
     find_workspace_hazards,
     hazards_of_all_blocks,
@@ -29,6 +30,14 @@ from mugraph.passes.schedule.analysis.hazards import (
     unneeded_barriers,
 )
 from mugraph.passes.schedule.analysis.hazards.program import Program
+
+OF_PROGRAMS = (
+    find_workspace_hazards,
+    find_task_hazards,
+    find_cluster_hazards,
+    find_last_block_hazards,
+)
+"""What finds hazards between the kernels of a function."""
 
 
 def scheduled_kernels(module: ModuleOp) -> Iterator[sched.KernelOp]:
@@ -75,8 +84,8 @@ def describe_programs(module: ModuleOp) -> Iterator[str]:
     """What overlaps in the workspaces of a module's functions, and tasks that are out of order."""
     for op in module.walk():
         if isinstance(op, FuncOp):
-            found = (find_workspace_hazards(op), find_task_hazards(op), find_cluster_hazards(op))
-            yield from describe_findings(op, [each for findings in found for each in findings])
+            found = [finding for find in OF_PROGRAMS for finding in find(op)]
+            yield from describe_findings(op, found)
 
 
 def certify(kernel: sched.KernelOp, program: Program) -> list[str]:
@@ -106,10 +115,10 @@ class CheckHazardsPass(ModulePass):
     has overwritten, reads of memory never written, accesses out of bounds or misaligned, steps of
     channels out of order, roles that wait for each other, tensors of the workspace that share
     bytes while both are needed, tasks of persistent kernels that do not wait for what they need,
-    or for ever, and kernels in clusters that read what another cluster writes.  Each finding names
-    the operators, and a byte and two threads, or what each role waits for.  Of mapped tensor
-    expressions it lists what every thread touches between barriers, and names the element, two
-    threads and two lines.
+    or for ever, kernels in clusters that read what another cluster writes, and those in last blocks
+    that read what blocks write that may not have ended.  Each finding names the operators, and a
+    byte and two threads, or what each role waits for.  Of mapped tensor expressions it lists what
+    every thread touches between barriers, and names the element, two threads and two lines.
     A kernel with channels gets a certificate that its roles do not deadlock,
     ``sched.progress_certificate``: how often each channel is used in a run of all iterations. If a
     kernel has a certificate already, the run must give the same numbers.

@@ -67,7 +67,7 @@ def start_at_once(launches: Sequence[sched.LaunchOp], target: Target) -> bool:
     kernels = [launch.resolve() for launch in launches]
     if any(kernel.smem_bytes is None for kernel in kernels) or any(map(is_task, launches)):
         return False
-    blocks = sum(each.task_count() for each in launches if each.cluster is None)
+    blocks = sum(each.task_count() for each in launches if each.has_blocks)
     resident = kernels[0].resident_blocks or 1  # of all of them, where several share the launch
     many = 2 * blocks > target.multiprocessors
     at_once = blocks <= target.multiprocessors * resident
@@ -77,7 +77,7 @@ def start_at_once(launches: Sequence[sched.LaunchOp], target: Target) -> bool:
 def spread_blocks(launches: Sequence[sched.LaunchOp], target: Target) -> None:
     """Rewrite: gives the blocks of one launch more shared memory."""
     kernels = [launch.resolve() for launch in launches]
-    blocks = sum(each.task_count() for each in launches if each.cluster is None)
+    blocks = sum(each.task_count() for each in launches if each.has_blocks)
     smem = spread_bytes(blocks, max(kernel.smem_bytes or 0 for kernel in kernels), target)
     kernels[0].smem = IntegerAttr(max(smem, kernels[0].smem_bytes or 0), i64)
 

@@ -310,6 +310,8 @@ class AddressFunctions(InterpreterFunctions):
         if any(isinstance(value.type, sched.TileType) for value in op.operands):
             self._copy_registers(op, args)
             return
+        if op.is_early:
+            return  # what brings the row brings all
         plan = self.plans.of(op, CopyPlan.build)
         stage = plan.destination.access.stage
         if not stage.happens_at(self.frame.iteration, self.frame.iterations):

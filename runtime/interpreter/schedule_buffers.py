@@ -183,6 +183,8 @@ class ScheduleFunctions(InterpreterFunctions):
         iteration = self.frame.iteration + op.ahead_of
         if op.fixed_iteration is not None:
             iteration = op.fixed_iteration
+        if op.is_early:
+            return  # what brings the row brings all
         if not op.ahead_of or iteration < self.frame.iterations:
             self.copy(op, args, iteration)
             if op.is_async:

@@ -30,6 +30,7 @@
 #include "tb/copy.h"
 #include "tb/copy_through.h"
 #include "tb/copy_shifted.h"
+#include "tb/copy_row.h"
 #include "tb/copy_within.h"
 #include "tb/elementwise.h"
 #include "tb/fill.h"

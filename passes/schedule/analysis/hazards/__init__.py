@@ -16,6 +16,7 @@ from mugraph.dialects.sched.structure import loops_of, most_iterations
 from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.schedule.analysis.hazards.bounds import check_bounds
 from mugraph.passes.schedule.analysis.hazards.clusters import find_cluster_hazards
+from mugraph.passes.schedule.analysis.hazards.last_blocks import find_last_block_hazards
 from mugraph.passes.schedule.analysis.hazards.program import Program, ProgramPoint, read_program
 from mugraph.passes.schedule.analysis.hazards.progress import (
     PROGRESS_CERTIFICATE,
@@ -121,6 +122,7 @@ __all__ = [
     "differences",
     "find_cluster_hazards",
     "find_hazards",
+    "find_last_block_hazards",
     "find_task_hazards",
     "find_workspace_hazards",
     "hazards_of_all_blocks",

@@ -96,7 +96,8 @@ def find_task_hazards(function: FuncOp) -> Iterator[Finding]:
     for program in programs:
         yield from _find_deadlocks(program)
         yield from _find_races(program)
-        yield from _find_misplaced_counters(function, program)
+        whose = f"the persistent kernel that begins with {op_label(program.ops[0])}"
+        yield from find_misplaced_counters(function, program.ops[0], program.counters, whose)
 
 
 def _find_deadlocks(program: PersistentProgram) -> Iterator[Finding]:
@@ -171,29 +172,19 @@ def _find_races(program: PersistentProgram) -> Iterator[Finding]:
         )
 
 
-def _find_misplaced_counters(function: FuncOp, program: PersistentProgram) -> Iterator[Finding]:
-    counters, first = program.counters, program.ops[0]
-    size = workspace_size(first)
+def find_misplaced_counters(
+    function: FuncOp, op: Operation, counters: range, whose: str
+) -> Iterator[Finding]:
+    """Counters of an operator beyond the workspace, or where a tensor lies; ``whose`` names it."""
+    size = workspace_size(op)
     if size is not None and counters.stop > size:
-        message = (
-            f"the counters of the persistent kernel that begins with {op_label(first)} end at byte "
-            f"{counters.stop} of a workspace of {size}"
-        )
-        yield Finding(HazardKind.OUT_OF_BOUNDS, (first,), message, address=counters.start)
-    for op in function.walk():
-        places = places_of(op) if isinstance(op, HasWorkspace) else {}
+        message = f"the counters of {whose} end at byte {counters.stop} of a workspace of {size}"
+        yield Finding(HazardKind.OUT_OF_BOUNDS, (op,), message, address=counters.start)
+    for other in function.walk():
+        places = places_of(other) if isinstance(other, HasWorkspace) else {}
         for value, place in places.items():
             if max(place.start, counters.start) < min(place.stop, counters.stop):
-                yield _overwritten(op, value, program, counters.start)
-
-
-def _overwritten(
-    op: Operation, value: SSAValue, program: PersistentProgram, address: int
-) -> Finding:
-    return Finding(
-        HazardKind.OVERWRITTEN,
-        (op, program.ops[0]),
-        f"{op_label(op)} writes {value_label(value)} over the counters of the persistent kernel "
-        f"that begins with {op_label(program.ops[0])}",
-        address=address,
-    )
+                message = (
+                    f"{op_label(other)} writes {value_label(value)} over the counters of {whose}"
+                )
+                yield Finding(HazardKind.OVERWRITTEN, (other, op), message, address=counters.start)

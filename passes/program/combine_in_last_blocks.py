@@ -1,0 +1,141 @@
+"""``--combine-in-last-blocks``: the last block that computes a part of a tile combines all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mugraph.dialects import kn, sched
+from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.kn.overlap import launches_of
+from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
+from mugraph.dialects.sched.programs import is_task
+from mugraph.passes.memory.lifetimes import views_of
+from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT, plan_dtensor_memory
+from mugraph.passes.schedule.analysis.hazards.last_blocks import read_of_others
+
+
+def needed_by(launch: sched.LaunchOp) -> list[SSAValue]:
+    """Analysis: what a launch reads: its arguments, and the numbers of rows that it stores."""
+    stored = [
+        use.operation
+        for output in launch.outputs
+        for seen in views_of(output)
+        for use in seen.uses
+        if isinstance(use.operation, kn.ScatterOp) and use.operation.is_stored
+    ]
+    return [*launch.arguments, *(scatter.rows for scatter in stored)]
+
+
+def is_there(value: SSAValue, launch: sched.LaunchOp) -> bool:
+    """Analysis: whether what computes a tensor stands in front of a launch."""
+    owner = memory_root(value).owner
+    return not isinstance(owner, Operation) or owner.is_before_in_block(launch)
+
+
+def producer_in(
+    launches: Sequence[sched.LaunchOp], consumer: sched.LaunchOp
+) -> sched.LaunchOp | None:
+    """Choice: the kernel of one launch whose last blocks could run a consumer of its parts.
+
+    The consumer needs nothing else that this launch, or one behind it, computes.
+    """
+    sources = [each for each in launches if consumer.consumed(each)]
+    if len(sources) != 1:
+        return None
+    (producer,) = sources
+    others = [value for value in needed_by(consumer) if value.owner is not producer]
+    size = producer.task_count() // consumer.task_count()
+    fits = consumer.last_fault(producer, size) is None
+    if not fits or not all(is_there(value, launches[0]) for value in others):
+        return None
+    return producer if read_of_others(producer, consumer) is None else None
+
+
+def pairs_in(function: FuncOp) -> Iterator[tuple[sched.LaunchOp, sched.LaunchOp]]:
+    """Choice: producers that share a launch, of which one brings weights, and their consumers.
+
+    One of each launch.  A kernel alone is left to ``--combine-in-clusters``: other blocks than
+    those that compute parts are what the last ones need not wait for.
+    """
+    open_: list[list[sched.LaunchOp]] = []
+    for launch in launches_of(function.body.block.ops):
+        launches = [op for op in launch if isinstance(op, sched.LaunchOp)]
+        if len(launches) == 1 and len(launch) == 1:
+            found = [(each, op) for each in open_ if (op := producer_in(each, launches[0]))]
+            for together, producer in found[:1]:
+                open_.remove(together)
+                yield producer, launches[0]
+            continue
+        own = len(launches) == len(launch) and all(op.has_blocks for op in launches)
+        if own and any(op.resolve().constant_inputs for op in launches):
+            open_.append(launches)
+
+
+def combine_in_last_blocks(function: FuncOp) -> None:
+    """Rewrite: puts consumers behind their producers, and counters behind the workspace."""
+    pairs = list(pairs_in(function))
+    if not pairs:
+        return
+    for producer, consumer in pairs:
+        block = producer.parent
+        assert block is not None
+        consumer.detach()
+        block.insert_op_after(consumer, producer)
+        consumer.set_joined()
+        size = producer.task_count() // consumer.task_count()
+        consumer.last = IntegerAttr(size, i64)
+    plan_dtensor_memory(function)
+    planned = function.attributes[WORKSPACE_BYTES]
+    assert isinstance(planned, IntegerAttr)
+    start = -(-planned.value.data // ALIGNMENT) * ALIGNMENT
+    end = start
+    for _, consumer in pairs:
+        consumer.counters = IntegerAttr(start, i64)
+        assert consumer.counter_bytes is not None
+        end = max(end, consumer.counter_bytes.stop)
+    function.attributes[WORKSPACE_BYTES] = IntegerAttr(end, i64)
+
+
+@dataclass(frozen=True)
+class CombineInLastBlocksPass(ModulePass):
+    """Lets the last block that computes a part of a tile combine the parts.
+
+    The pass takes kernels that share a launch, of which one computes parts of tiles that another
+    kernel combines: keys in parts beside queries and values.  The combining kernel needs no launch
+    then.  Each block counts in device memory once it has stored its part, and the one that counts
+    last runs the block of the combining kernel.  No block waits for another one.  Parts are summed
+    in their order, whichever block is last.  Counters lie behind the workspace; a call sets
+    them to zero, and each launch leaves them so.  Only kernels that start early, in programs of one
+    block of operators, and only launches of several kernels that bring weights.  The workspace is
+    planned anew.  Pre-condition: ``--store-rows``.
+
+    Before::
+
+        %q = sched.launch @f_custom0 %x, %v : ...
+        %p = sched.launch @f_custom1 %x, %w {kn.joined} : ...
+        %k = sched.launch @f_custom2 %p : ...
+
+    After::
+
+        %q = sched.launch @f_custom0 %x, %v : ...
+        %p = sched.launch @f_custom1 %x, %w {kn.joined} : ...
+        %k = sched.launch @f_custom2 %p last 8 counters 4096 {kn.joined} : ...
+    """
+
+    name = "combine-in-last-blocks"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites every function of the module."""
+        for function in op.walk():
+            if not isinstance(function, FuncOp) or is_foreign(function):
+                continue
+            planned = WORKSPACE_BYTES in function.attributes and len(function.body.blocks) == 1
+            if planned and not any(map(is_task, function.walk())):
+                combine_in_last_blocks(function)

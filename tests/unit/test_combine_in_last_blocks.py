@@ -1,0 +1,157 @@
+"""Kernels that the last blocks run of those that compute parts of what they combine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulated_programs import check_emulated_later
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import PassPipeline
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException, VerifyException
+
+from mugraph.dialects import sched
+from mugraph.dialects.cute.layout import Layout
+from mugraph.dialects.tensor_types import shape_of, with_layout
+from mugraph.passes.program.persist_program import PersistProgramPass
+from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import generate_cuda
+from mugraph.runtime.execute import CudaModule
+
+ROWS, PARTS = "tensor<1x4x2x64xf16>", "tensor<4x4x2x64xf32>"
+STEP = """
+  %q#N = kn.customized %X, %v grid [4, 1, 1] block [64, 1, 1] forloop 1 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dx: ROWS, %dv: tensor<1x4x64x64xf16>):
+    %sx = tb.input %dx imap [1, -1, -1] : ROWS -> !tb.stensor<1x1x2x64xf16>
+    %sv = tb.input %dv imap [1, -1, -1] : tensor<1x4x64x64xf16> -> !tb.stensor<1x1x64x64xf16>
+    %m = tb.matmul %sx, %sv : (!tb.stensor<1x1x2x64xf16>, !tb.stensor<1x1x64x64xf16>) -> !tb.stensor<1x1x2x64xf16>
+    tb.output %m omap [1, -1, -1] : !tb.stensor<1x1x2x64xf16> -> ROWS
+  } : (ROWS, tensor<1x4x64x64xf16>) -> ROWS
+  %p#N = kn.customized %X, %w grid [4, 4, 1] block [64, 1, 1] forloop 1 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dx: ROWS, %dw: tensor<1x4x64x64xf16>):
+    %sx = tb.input %dx imap [1, 3, -1] : ROWS -> !tb.stensor<1x1x2x16xf16>
+    %sw = tb.input %dw imap [1, 2, -1] : tensor<1x4x64x64xf16> -> !tb.stensor<1x1x16x64xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<1x1x2x16xf16>, !tb.stensor<1x1x16x64xf16>) -> !tb.stensor<1x1x2x64xf32>
+    tb.output %m omap [1, 0, -1] : !tb.stensor<1x1x2x64xf32> -> PARTS
+  } : (ROWS, tensor<1x4x64x64xf16>) -> PARTS
+  %r#N = kn.customized %p#N grid [4, 1, 1] block [64, 1, 1] forloop 1 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dp: PARTS):
+    %sp = tb.input %dp imap [1, -1, -1] : PARTS -> !tb.stensor<4x1x2x64xf32>
+    %s = tb.reduction %sp dim 0 : !tb.stensor<4x1x2x64xf32> -> !tb.stensor<1x1x2x64xf16>
+    tb.output %s omap [1, -1, -1] : !tb.stensor<1x1x2x64xf16> -> ROWS
+  } : (PARTS) -> ROWS
+"""  # noqa: E501 the text as it is printed
+ALONE = STEP[: STEP.index("  %p#N")]
+"""The product of the whole depth."""
+ADDS = "%p#N grid [4, 1, 1] block [64"
+
+
+def program(step: str = STEP, constant: str = " {mugraph.constant}") -> str:
+    """Two steps, of which the second one multiplies what the first one has added up."""
+    weights = f"tensor<1x4x64x64xf16>{constant}"
+    text = f"func.func @f(%x: ROWS, %v: {weights}, %w: {weights}) -> (ROWS, ROWS, ROWS) {{"
+    for number, rows in enumerate(("x", "r0")):
+        text += step.replace("#N", str(number)).replace("%X", f"%{rows}")
+    text += "func.return %q0, %q1, %r1 : ROWS, ROWS, ROWS\n}"
+    return text.replace("ROWS", ROWS).replace("PARTS", PARTS)
+
+
+def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
+    """The finished schedule."""
+    module = parse_text(make_context(), text, "f")
+    PassPipeline(transpile_pipeline(arch)).apply(make_context(), module)
+    module.verify()
+    return module
+
+
+def consumers_of(module: ModuleOp) -> list[sched.LaunchOp]:
+    """The launches of kernels that run in last blocks."""
+    return [op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.last]
+
+
+def test_the_last_block_adds_up() -> None:
+    """Two launches count with the same counters, of which each one leaves zeros."""
+    made = generate_cuda(parse_text(make_context(), program(), "f"), make_context(), "sm_90a")
+    assert made.source.count("mugraph::launch(") == 2
+    rng = np.random.default_rng(7)
+    shapes = ((1, 4, 2, 64), (1, 4, 64, 64), (1, 4, 64, 64))
+    x, v, w = (rng.standard_normal(shape).astype(np.float16) / 8 for shape in shapes)
+
+    def check(kernels: CudaModule) -> None:
+        rows = x.astype(np.float64)
+        middle = (rows @ w).astype(np.float16).astype(np.float64)
+        expected = (rows @ v, middle @ v, middle @ w)
+        for _ in range(2):
+            for result, one in zip(kernels.run([x, v, w]), expected, strict=True):
+                np.testing.assert_allclose(result, one, rtol=2**-8, atol=2**-9)
+
+    check_emulated_later(made, check)
+
+
+@pytest.mark.parametrize(
+    ("why", "text", "arch"),
+    [
+        ("nothing brings weights", program(constant=""), "sm_90a"),
+        ("no kernel starts early", program(), "sm_80"),
+        (
+            "it has more threads",
+            program(STEP.replace(ADDS, ADDS.replace("64", "128"))),
+            "sm_90a",
+        ),
+        (
+            "clusters combine what shares no launch",
+            program(STEP.replace(ALONE, "")).replace("%q0, %q1", "%r0, %x"),
+            "sm_90a",
+        ),
+    ],
+)
+def test_others_are_launched(why: str, text: str, arch: str) -> None:
+    """What cannot run in last blocks, or is not known to gain, has a launch of its own."""
+    assert not consumers_of(scheduled(text, arch)), why
+
+
+def test_what_other_blocks_write_is_a_hazard() -> None:
+    """They may not have ended."""
+    module = scheduled(program())
+    kernel = consumers_of(module)[0].resolve()
+    (tile,) = (use.operation for use in kernel.body.block.args[0].uses)
+    assert isinstance(tile, sched.LocalTileOp)
+    for value in (kernel.body.block.args[0], tile.result):
+        layout = Layout(tuple(shape_of(value.type)), (512, 64, 256, 1))
+        Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
+    with pytest.raises(PassFailedException, match="the 4 blocks that it runs in the last of do"):
+        CheckHazardsPass().apply(make_context(), module)
+
+
+@pytest.mark.parametrize(
+    ("counters", "hazard"),
+    [
+        (None, "has no counters"),
+        (1 << 20, "end at byte 1048592 of a workspace of"),
+        (0, "over the counters of"),
+    ],
+)
+def test_counters_have_bytes_of_their_own(counters: int | None, hazard: str) -> None:
+    """In the workspace, behind all tensors."""
+    module = scheduled(program())
+    consumers_of(module)[0].counters = None if counters is None else IntegerAttr(counters, i64)
+    with pytest.raises(PassFailedException, match=hazard):
+        CheckHazardsPass().apply(make_context(), module)
+
+
+def test_launches_in_last_blocks_are_no_tasks() -> None:
+    """Their blocks would have to be tasks of the producer."""
+    module = scheduled(program())
+    PersistProgramPass().apply(make_context(), module)
+    module.verify()
+    assert consumers_of(module)
+
+
+def test_counts_are_verified() -> None:
+    """All blocks that compute parts of one tile count together."""
+    module = scheduled(program())
+    consumers_of(module)[0].last = IntegerAttr(2, i64)
+    with pytest.raises(VerifyException, match="which takes 8 blocks, not 16"):
+        module.verify()

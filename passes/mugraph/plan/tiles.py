@@ -54,7 +54,7 @@ from mugraph.passes.mugraph.plan.smaller_extents import (
 )
 from mugraph.passes.mugraph.plan.tile_choice import TileChoice
 from mugraph.passes.mugraph.plan.weight_tiles import of_fewest_turns, of_longest_reads
-from mugraph.passes.mugraph.plan.whole_loops import has_all_rows, may_stay_whole, whole_loop
+from mugraph.passes.mugraph.plan.whole_loops import has_rows_of_groups, may_stay_whole, whole_loop
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -253,8 +253,7 @@ def choose_least_time(
     if written.split_k is None and may_stay_whole(space, fastest, target):
         whole = whole_loop(_that_stay_whole(space, target, fits), fastest)
         if whole is not None:
-            # What it is estimated to lose is no reason to fuse otherwise.
-            return whole._replace(time=fastest.time)
+            return whole
     if not fastest.keeps_busy(target) and _waits_for_memory(space, fastest, target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
@@ -301,10 +300,10 @@ def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[
 
 
 def _that_stay_whole(space: TileSpace, target: Target, fits: Fits) -> list[TileChoice]:
-    """Partitions that do not divide the loop of a product, all rows of which a warp group has."""
+    """Partitions that do not divide the loop of a product of few rows that warp groups have."""
 
     def has_rows(partition: Partition, shape: KernelShape) -> bool:
-        return has_all_rows(space, partition, shape, target) and fits(partition, shape)
+        return has_rows_of_groups(space, partition, shape, target) and fits(partition, shape)
 
     limit = nearly_the_least()
     return _candidates(space, target, has_rows, limit, split=False, as_they_lie=True)

@@ -1,4 +1,4 @@
-"""What few rows of 16 bits take by a matrix that a producer brings.
+"""What few rows of 16 bits take by a matrix.
 
 Fitted to products of 16 to 128 rows by 1,024 to 4,096 columns behind another kernel, each in one to
 eight parts, on an H200 (``benchmarks/results/parts_of_rows_h200.md``).
@@ -14,20 +14,25 @@ from mugraph.passes.targets import Target
 FEWEST, MOST = 16, 128
 """Rows that were timed."""
 TYPES = frozenset(("f16", "bf16"))
-AT_END_NS = 400.0
-"""What a kernel that adds up parts takes besides where it is launched at the end of a producer's:
-nothing of its launch is hidden.  Behind copies of threads it starts meanwhile."""
+AT_END_NS, LATE_OVERLAP_NS = 400.0, 600.0
+"""What a kernel that adds up parts takes besides where it is launched at the end of a producer's
+kernel, so that nothing of its launch is hidden; and what is hidden behind copies of threads."""
 
 
-def is_of_measured_rows(shape: KernelShape, target: Target) -> bool:
-    """Whether a kernel is one such product, whose tiles bulk copies bring."""
+def is_of_measured_rows(shape: KernelShape) -> bool:
+    """Whether a kernel is one such product."""
     products = shape.loop.products
     looped = [load for load in shape.loads if load.looped]
     if len(products) != 1 or len(looped) != FACTORS or shape.loop.chained or shape.loop.converts:
         return False
-    if products[0].element not in TYPES or not shape.prefers_bulk(target):
-        return False
-    return FEWEST <= round(rows_of(shape)) <= MOST
+    return products[0].element in TYPES and FEWEST <= round(rows_of(shape)) <= MOST
+
+
+def overlap_of_parts(shape: KernelShape, target: Target) -> float | None:
+    """Nanoseconds less that the kernel takes which adds up such a kernel's parts."""
+    if not is_of_measured_rows(shape):
+        return None
+    return -AT_END_NS if shape.prefers_bulk(target) else LATE_OVERLAP_NS
 
 
 def copies_of_groups(shape: KernelShape, target: Target) -> float | None:
@@ -36,7 +41,7 @@ def copies_of_groups(shape: KernelShape, target: Target) -> float | None:
     Short rows of a tile take no longer than others, and few multiprocessors each load more: 64 x
     2048 x 8192 took 14 us behind a gate by 64 blocks of 32 columns, 61 bytes a cycle.
     """
-    if not shape.loop.runs_ahead(shape.threads, target) or not is_of_measured_rows(shape, target):
+    if not shape.loop.runs_ahead(shape.threads, target) or not is_of_measured_rows(shape):
         return None
     idle = max(target.multiprocessors / shape.blocks, 1.0)
     rate = min(BULK_BYTES_A_CYCLE * idle, LONE_BULK_BYTES_A_CYCLE)

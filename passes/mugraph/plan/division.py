@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mugraph.passes.costs.few_rows import LATE_NS, has_lone_groups, is_of_few_rows
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate
-from mugraph.passes.costs.measured_rows import AT_END_NS, is_of_measured_rows
+from mugraph.passes.costs.measured_rows import overlap_of_parts
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES
 from mugraph.passes.mugraph.plan.clusters import COMBINED_NS, may_combine_in_clusters
 from mugraph.passes.mugraph.plan.combination import NO_WORK, combination_time
@@ -66,13 +66,13 @@ def _overlap_ns(first: KernelShape, target: Target) -> float:
     """Nanoseconds less that the kernel takes which adds up the sums of the first one.
 
     Where few rows of f8 wait for memory it starts at the end: an early start only makes them wait.
-    Behind a producer that brings a matrix for few rows of 16 bits it starts at the end, too.
     """
     if has_lone_groups(first, target):
         return -LATE_NS
-    if is_of_measured_rows(first, target):
-        return -AT_END_NS
-    return 0.0 if is_of_few_rows(first, target) else OVERLAP_NS
+    if is_of_few_rows(first, target):
+        return 0.0
+    measured = overlap_of_parts(first, target)
+    return OVERLAP_NS if measured is None else measured
 
 
 def saved_in_clusters(space: TileSpace, partition: Partition, split: int, target: Target) -> float:

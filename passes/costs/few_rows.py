@@ -49,11 +49,11 @@ def is_of_few_rows(shape: KernelShape, target: Target) -> bool:
         return False
     memory = device_ns(shape.loading.tensor_bytes, target)
     long = memory > max(shape.product_ns(target), SHORTEST_NS)
-    return long and round(rows_of(shape)) in TIMED_ROWS
+    return long and round(_rows_of(shape)) in TIMED_ROWS
 
 
-def rows_of(shape: KernelShape) -> float:
-    """Rows that all blocks multiply, of a kernel whose loop loads two matrices in tiles."""
+def _rows_of(shape: KernelShape) -> float:
+    """Rows that all blocks multiply, of a kernel that loads two matrices in tiles."""
     tiles = [load.tensor_bytes / load.bytes for load in shape.loads if load.looped]
     # Each matrix has so many along the depth, and each block one for each of its iterations; the
     # last block along the rows may have fewer.

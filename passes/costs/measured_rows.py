@@ -6,26 +6,32 @@ eight parts, on an H200 (``benchmarks/results/parts_of_rows_h200.md``).
 
 from __future__ import annotations
 
-from mugraph.passes.costs.few_rows import FACTORS, LONE_BULK_BYTES_A_CYCLE, rows_of
+from mugraph.passes.costs.few_rows import FACTORS, LONE_BULK_BYTES_A_CYCLE
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
 from mugraph.passes.targets import Target
 
 FEWEST, MOST = 16, 128
 """Rows that were timed."""
-TYPES = frozenset(("f16", "bf16"))
+TYPES, ELEMENT_BYTES = frozenset(("f16", "bf16")), 2
+"""Of both matrices."""
 AT_END_NS, LATE_OVERLAP_NS = 400.0, 600.0
 """What a kernel that adds up parts takes besides where it is launched at the end of a producer's
 kernel, so that nothing of its launch is hidden; and what is hidden behind copies of threads."""
 
 
 def is_of_measured_rows(shape: KernelShape) -> bool:
-    """Whether a kernel is one such product."""
+    """Whether a kernel is one such product, of two matrices in several iterations."""
     products = shape.loop.products
     looped = [load for load in shape.loads if load.looped]
-    if len(products) != 1 or len(looped) != FACTORS or shape.loop.chained or shape.loop.converts:
+    if len(products) != 1 or len(looped) != FACTORS or shape.iterations == 1:
         return False
-    return products[0].element in TYPES and FEWEST <= round(rows_of(shape)) <= MOST
+    if shape.loop.chained or shape.loop.converts or products[0].element not in TYPES:
+        return False
+    rows, _, depth = products[0].sizes
+    whole = depth * shape.iterations * shape.parts * ELEMENT_BYTES
+    tensors = [load.tensor_bytes for load in looped if load.bytes == rows * depth * ELEMENT_BYTES]
+    return FEWEST * whole <= min(tensors, default=0) <= MOST * whole
 
 
 def overlap_of_parts(shape: KernelShape, target: Target) -> float | None:

@@ -11,6 +11,9 @@ import mugraph.build as mi
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.measured_rows import is_of_measured_rows
+from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.bounds import TiledKernels
 from mugraph.passes.mugraph.plan.choose import filled_plan, space_of, time_under, trial_of
@@ -89,6 +92,19 @@ def test_a_kernel_that_only_adds_up_does_not_begin_early() -> None:
     """With constant weights 64 x 2048 x 2048 in four parts took 10.5 us so, and 7.9 at the end."""
     kernel = behind_a_gate(64, 2048, 2048, constant=True)
     assert filled_plan(kernel, parts(32, 32, 4), TARGET).pdl == "end"
+
+
+@pytest.mark.parametrize(
+    ("rows", "measured"), [(64, True), (128, True), (192, False), (4096, False)]
+)
+def test_other_rows_and_batches_keep_their_estimate(rows: int, measured: bool) -> None:
+    """64 matrices of 64 rows are 4096."""
+    tile = 64 * 32 * 2
+    loads = (Load(tile, rows * 128 * 2, looped=True), Load(tile, 4096 * 128 * 2, looped=True))
+    product = Product(16, 1, group_rows=64, sizes=(64, 64, 32))
+    nothing = PhaseWork((), 0)
+    shape = KernelShape(64, 128, 4, Loads(loads), PhaseWork((product,), 0), nothing, 8192, 0)
+    assert is_of_measured_rows(shape) == measured
 
 
 @pytest.mark.parametrize("rows", [64, 128, 192])

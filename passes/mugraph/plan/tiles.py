@@ -16,7 +16,11 @@ from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.bounds import TiledKernels
 from mugraph.passes.mugraph.plan.combination import USUAL_THREADS
 from mugraph.passes.mugraph.plan.dimension_tiles import passes_products_on
-from mugraph.passes.mugraph.plan.division import Division, saved_in_clusters
+from mugraph.passes.mugraph.plan.division import (
+    Division,
+    added_by_measurement,
+    saved_in_clusters,
+)
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
     brings_mostly_weights,
@@ -243,17 +247,20 @@ def choose_least_time(
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)
+    # What was measured of parts is no reason to fuse otherwise, nor for a library: what that is
+    # estimated to take was fitted beside parts without it.
+    compared = min(c.time - added_by_measurement(space, c, target) for c in choices)
     held = _that_hold_weights(space, target, written) if fastest.split > 1 else []
     if held:
         # It is estimated to lose what comes before the wait, which is no reason to fuse otherwise.
         longest = ABOUT_ALIKE * min(choice.time for choice in held)
         alike = [choice for choice in held if choice.time <= longest]
         best = min(alike, key=lambda choice: (choice.partition.forloop, choice.time))
-        return best._replace(time=min(best.time, fastest.time))
+        return best._replace(time=min(best.time, compared))
     if written.split_k is None and may_stay_whole(space, fastest, target):
         whole = whole_loop(_that_stay_whole(space, target, fits), fastest)
         if whole is not None:
-            return whole
+            return whole._replace(time=min(whole.time, compared))
     if not fastest.keeps_busy(target) and _waits_for_memory(space, fastest, target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
@@ -282,7 +289,7 @@ def choose_least_time(
         stays = False
     if stays and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
-    return best
+    return best._replace(time=min(best.time, compared))
 
 
 def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[TileChoice]:

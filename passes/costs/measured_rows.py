@@ -16,15 +16,14 @@ from mugraph.passes.targets import Target
 TIMED_ROWS = (16, 32, 64, 96, 128)
 TYPES, ELEMENT_BYTES = frozenset(("f16", "bf16")), 2
 """Of both matrices."""
-AT_END_NS, LATE_OVERLAP_NS, ROWS_OF_THREADS = 400.0, 600.0, 32
+AT_END_NS, MANY_ROWS = 400.0, 64
 """What a kernel that adds up parts takes besides where it is launched at the end of a producer's
-kernel, so that nothing of its launch is hidden; and what is hidden behind copies of threads, where
-they bring tiles of so many rows at most.  Of 64 rows they take longer than is estimated: 64 x 4096
-x 1024 in four parts took 9.3 us behind a gate by 256 threads, and 8.05 by a warp group."""
+kernel, so that nothing of its launch is hidden; and rows of which parts by threads that load take
+as much: 64 x 4096 x 1024 in four took 9.3 us behind a gate so, and 8.05 by a warp group."""
 LONE_BYTES_A_CYCLE = 50.0
 """What bulk copies bring to a multiprocessor at most, however few others load."""
 WARP_TURN_CYCLES = 100.0
-"""What an iteration takes longer than is estimated where single warps read what bulk copies bring:
+"""What an iteration of many rows takes longer where single warps read what bulk copies bring:
 64 x 2048 x 2048 whole in tiles of 16 rows took 8.5 us behind a gate, and 7.2 by warp groups."""
 SHORT_ROW_BYTES = 64
 """Shorter rows of a tile take as long: 64 x 2048 x 2048 whole took 5.5 us in tiles of 16 columns
@@ -32,27 +31,29 @@ and 5.9 of 32 where weights are stored [columns, depth], and 0.25 more and not l
 tile are columns."""
 
 
-def is_of_measured_rows(shape: KernelShape) -> bool:
-    """Whether a kernel is one such product, of two matrices in several iterations."""
+def measured_rows(shape: KernelShape) -> int:
+    """The rows of a kernel that is one such product, in several iterations; 0 for others."""
     products = shape.loop.products
     looped = [load for load in shape.loads if load.looped]
     if len(products) != 1 or len(looped) != FACTORS or shape.iterations == 1:
-        return False
+        return 0
     if shape.loop.chained or shape.loop.converts or products[0].element not in TYPES:
-        return False
+        return 0
     rows, _, depth = products[0].sizes
     whole = depth * shape.iterations * shape.parts * ELEMENT_BYTES
     tensors = [load.tensor_bytes for load in looped if load.bytes == rows * depth * ELEMENT_BYTES]
-    return min(tensors, default=0) in [timed * whole for timed in TIMED_ROWS]
+    least = min(tensors, default=0)
+    return next((timed for timed in TIMED_ROWS if timed * whole == least), 0)
 
 
 def overlap_of_parts(shape: KernelShape, target: Target) -> float | None:
-    """Nanoseconds less that the kernel takes which adds up such a kernel's parts."""
-    if not is_of_measured_rows(shape):
+    """Nanoseconds less that the kernel takes which adds up parts; ``None`` where none was timed."""
+    rows = measured_rows(shape)
+    if not rows:
         return None
-    of_threads = shape.loop.products[0].sizes[0] <= ROWS_OF_THREADS
-    of_threads &= not shape.prefers_bulk(target)
-    return LATE_OVERLAP_NS if of_threads else -AT_END_NS
+    if shape.prefers_bulk(target) or rows >= MANY_ROWS:
+        return -AT_END_NS
+    return None
 
 
 def copies_of_groups(shape: KernelShape, target: Target) -> float | None:
@@ -60,7 +61,7 @@ def copies_of_groups(shape: KernelShape, target: Target) -> float | None:
 
     Few multiprocessors each load more than all of them do.
     """
-    if not shape.loop.runs_ahead(shape.threads, target) or not is_of_measured_rows(shape):
+    if not shape.loop.runs_ahead(shape.threads, target) or not measured_rows(shape):
         return None
     idle = max(target.multiprocessors / shape.blocks, 1.0)
     rate = min(BULK_BYTES_A_CYCLE * idle, LONE_BYTES_A_CYCLE)

@@ -12,7 +12,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.measured_rows import is_of_measured_rows
+from mugraph.passes.costs.measured_rows import measured_rows
 from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.bounds import TiledKernels
@@ -104,7 +104,7 @@ def test_other_rows_and_batches_keep_their_estimate(rows: int, measured: bool) -
     product = Product(16, 1, group_rows=64, sizes=(64, 64, 32))
     nothing = PhaseWork((), 0)
     shape = KernelShape(64, 128, 4, Loads(loads), PhaseWork((product,), 0), nothing, 8192, 0)
-    assert is_of_measured_rows(shape) == measured
+    assert measured_rows(shape) == (rows if measured else 0)
 
 
 @pytest.mark.parametrize("rows", [64, 128, 192])

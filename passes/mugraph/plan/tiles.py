@@ -249,14 +249,15 @@ def choose_least_time(
     fastest = min(choices, key=lambda choice: choice.time)
     # What was measured of parts is no reason to fuse otherwise, nor for a library: what that is
     # estimated to take was fitted beside parts without it.
-    compared = min(c.time - added_by_measurement(space, c, target) for c in choices)
+    added = [(c.time, added_by_measurement(space, c, target)) for c in choices]
+    compared = min((time - more for time, more in added if more), default=math.inf)
     held = _that_hold_weights(space, target, written) if fastest.split > 1 else []
     if held:
         # It is estimated to lose what comes before the wait, which is no reason to fuse otherwise.
         longest = ABOUT_ALIKE * min(choice.time for choice in held)
         alike = [choice for choice in held if choice.time <= longest]
         best = min(alike, key=lambda choice: (choice.partition.forloop, choice.time))
-        return best._replace(time=min(best.time, compared))
+        return best._replace(time=min(best.time, fastest.time, compared))
     if written.split_k is None and may_stay_whole(space, fastest, target):
         whole = whole_loop(_that_stay_whole(space, target, fits), fastest)
         if whole is not None:

@@ -32,12 +32,7 @@ from mugraph.passes.costs.few_rows import (
     memory_of_few_rows,
 )
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.measured_rows import (
-    MANY_ROWS,
-    WARP_TURN_CYCLES,
-    copies_of_groups,
-    measured_rows,
-)
+from mugraph.passes.costs.measured_rows import copies_of_groups
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     CACHE_FACTOR,
@@ -394,8 +389,6 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     # A tile's place is taken while the tile is fetched and used, and each stage is one.
     warps = shape.threads / target.warp_size
     issue = 0.0 if bulk or shape.loop.converts else ISSUE_CYCLES
-    if bulk and measured_rows(shape) >= MANY_ROWS:
-        issue = WARP_TURN_CYCLES
     turn = (iteration + ITERATION_CYCLES + WARP_CYCLES * warps + issue) / clock
     if groups is not None and groups.kept and resident == 1:
         turn = max(SUSTAINED * iteration, SHORTEST_TURN) / clock

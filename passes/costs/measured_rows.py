@@ -6,11 +6,9 @@ eight parts, on an H200 (``benchmarks/results/parts_of_rows_h200.md``).
 
 from __future__ import annotations
 
-import math
-
-from mugraph.passes.costs.few_rows import FACTORS
+from mugraph.passes.costs.few_rows import FACTORS, LONE_BULK_BYTES_A_CYCLE
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE, BULK_ROW_BYTES
+from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
 from mugraph.passes.targets import Target
 
 TIMED_ROWS = (16, 32, 64, 96, 128)
@@ -20,15 +18,6 @@ AT_END_NS, MANY_ROWS = 400.0, 64
 """What a kernel that adds up parts takes besides where it is launched at the end of a producer's
 kernel, so that nothing of its launch is hidden; and rows of which parts by threads that load take
 as much: 64 x 4096 x 1024 in four took 9.3 us behind a gate so, and 8.05 by a warp group."""
-LONE_BYTES_A_CYCLE = 50.0
-"""What bulk copies bring to a multiprocessor at most, however few others load."""
-WARP_TURN_CYCLES = 100.0
-"""What an iteration of many rows takes longer where single warps read what bulk copies bring:
-64 x 2048 x 2048 whole in tiles of 16 rows took 8.5 us behind a gate, and 7.2 by warp groups."""
-SHORT_ROW_BYTES = 64
-"""Shorter rows of a tile take as long: 64 x 2048 x 2048 whole took 5.5 us in tiles of 16 columns
-and 5.9 of 32 where weights are stored [columns, depth], and 0.25 more and not less where rows of a
-tile are columns."""
 
 
 def measured_rows(shape: KernelShape) -> int:
@@ -59,15 +48,11 @@ def overlap_of_parts(shape: KernelShape, target: Target) -> float | None:
 def copies_of_groups(shape: KernelShape, target: Target) -> float | None:
     """Cycles of a multiprocessor that loads for warp groups; ``None`` where it was not measured.
 
-    Few multiprocessors each load more than all of them do.
+    Short rows of a tile take no longer than others, and few multiprocessors each load more: 64 x
+    8192 x 2048 took 16.6 us behind a gate by 64 blocks of 32 columns, and 25 were estimated.
     """
     if not shape.loop.runs_ahead(shape.threads, target) or not measured_rows(shape):
         return None
     idle = max(target.multiprocessors / shape.blocks, 1.0)
-    rate = min(BULK_BYTES_A_CYCLE * idle, LONE_BYTES_A_CYCLE)
-    loaded = 0.0
-    for load in shape.loads:
-        part = math.gcd(load.row_bytes, BULK_ROW_BYTES)
-        short = max(SHORT_ROW_BYTES / part, 1.0)
-        loaded += (shape.turns if load.looped else 1) * load.bytes * short
-    return loaded / rate
+    rate = min(BULK_BYTES_A_CYCLE * idle, LONE_BULK_BYTES_A_CYCLE)
+    return (shape.turns * shape.loop_bytes + shape.loading.first_bytes) / rate

@@ -17,11 +17,11 @@ from mugraph.passes.targets import Target
 
 
 def may_stay_whole(space: TileSpace, fastest: TileChoice, target: Target) -> bool:
-    """Whether warp groups have few rows of a product, whose loop the fastest tiles divide.
+    """Whether warp groups have few rows of a product in the fastest tiles.
 
-    A graph without a loop then gets one in all grids, if none divides it.
+    A graph without a loop then gets one in all grids, which no blocks divide.
     """
-    if fastest.split == 1 or len(space.products) != 1:
+    if len(space.products) != 1:
         return False
     shape = shape_under(space, fastest.partition)
     return has_rows_of_groups(space, fastest.partition, shape, target)

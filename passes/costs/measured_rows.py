@@ -14,10 +14,11 @@ from mugraph.passes.targets import Target
 TIMED_ROWS = (16, 32, 64, 96, 128)
 TYPES, ELEMENT_BYTES = frozenset(("f16", "bf16")), 2
 """Of both matrices."""
-AT_END_NS, MANY_ROWS = 400.0, 64
+AT_END_NS, MANY_ROWS, ROWS_OF_A_TILE = 400.0, 64, 32
 """What a kernel that adds up parts takes besides where it is launched at the end of a producer's
-kernel, so that nothing of its launch is hidden; and rows of which parts by threads that load take
-as much: 64 x 4096 x 1024 in four took 9.3 us behind a gate so, and 8.05 by a warp group."""
+kernel, so that nothing of its launch is hidden; and rows, also those of a tile, of which parts by
+threads that load take as much: 64 x 4096 x 1024 in four took 9.3 us behind a gate so, and 8.05 by
+a warp group."""
 
 
 def measured_rows(shape: KernelShape) -> int:
@@ -40,9 +41,8 @@ def overlap_of_parts(shape: KernelShape, target: Target) -> float | None:
     rows = measured_rows(shape)
     if not rows:
         return None
-    if shape.prefers_bulk(target) or rows >= MANY_ROWS:
-        return -AT_END_NS
-    return None
+    many = rows >= MANY_ROWS and shape.loop.products[0].sizes[0] >= ROWS_OF_A_TILE
+    return -AT_END_NS if many or shape.prefers_bulk(target) else None
 
 
 def copies_of_groups(shape: KernelShape, target: Target) -> float | None:

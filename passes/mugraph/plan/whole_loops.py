@@ -12,16 +12,18 @@ from mugraph.passes.mugraph.plan.limits import ALIKE_NS
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tile_choice import TileChoice
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
-from mugraph.passes.mugraph.retile.partition import Partition
+from mugraph.passes.mugraph.retile.partition import Partition, partition_of
 from mugraph.passes.targets import Target
 
 
 def may_stay_whole(space: TileSpace, fastest: TileChoice, target: Target) -> bool:
-    """Whether warp groups have few rows of a product in the fastest tiles.
+    """Whether warp groups have few rows of a product in tiles that are the fastest of few grids.
 
-    A graph without a loop then gets one in all grids, which no blocks divide.
+    A graph without a loop gets one in its own grid alone; all others have one here.
     """
-    if len(space.products) != 1:
+    old = partition_of(space)
+    few_grids = old.forloop == 1 and not old.looped()
+    if len(space.products) != 1 or (fastest.split == 1 and not few_grids):
         return False
     shape = shape_under(space, fastest.partition)
     return has_rows_of_groups(space, fastest.partition, shape, target)

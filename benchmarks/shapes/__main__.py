@@ -3,6 +3,7 @@
     python -m benchmarks.shapes list --seed 1 --count 20
     python -m benchmarks.shapes check --seed 1 --count 20
     python -m benchmarks.shapes run --seed 1 --count 40 --output benchmarks/results/shapes_h200
+    python -m benchmarks.shapes compile --seed 1 --count 40
     python -m benchmarks.shapes tune --seed 1 --count 8 --plans plans.jsonl
     python -m benchmarks.shapes regret plans.jsonl.records --output benchmarks/results/regret_h200
     python -m benchmarks.shapes merge part1.json part2.json --output benchmarks/results/shapes_h200
@@ -10,7 +11,8 @@
 Odd seeds are for development, even ones for the record; seed 0 is three layers over rows.  ``run``
 needs the GPU, ``check`` does not: it makes CUDA text of each shape and interprets the same function
 at a small size.  ``run`` goes on where it was ended: what OUTPUT.json has of this commit and GPU is
-not measured again.
+not measured again.  ``compile`` builds what ``run --compiled`` then only measures, in any number of
+shards.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from benchmarks.h200.peers import Level
 from benchmarks.h200.run import SECONDS
 from benchmarks.shapes.check import check
 from benchmarks.shapes.draw import Shape, shapes
-from benchmarks.shapes.measure import Options, run, write
+from benchmarks.shapes.measure import Options, compile_only, run, write
 from benchmarks.shapes.regret import regrets_of, write_regrets
 from benchmarks.shapes.report import worst_first
 from benchmarks.shapes.tuned import Settings, tune
@@ -71,7 +73,7 @@ def _check(arguments: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _options(arguments: argparse.Namespace) -> Options:
     options = Options(
         chosen(arguments),
         Level(arguments.peers),
@@ -81,9 +83,19 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.limit,
         arguments.output,
         arguments.plans,
+        arguments.compiled,
     )
     if options.plans is not None and not options.plans.is_file():
         raise UserError(f"there is no plan database {options.plans}; the command tune makes one.")
+    return options
+
+
+def _compile(arguments: argparse.Namespace) -> int:
+    return 1 if compile_only(_options(arguments)) else 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = _options(arguments)
     records = run(options)
     measured = [records[each.name] for each in options.shapes if each.name in records]
     complete = len(measured) == len(options.shapes)
@@ -125,11 +137,12 @@ def _arguments() -> argparse.ArgumentParser:
     for name, does, command in (
         ("list", "the shapes of a seed", _list),
         ("check", "plan and interpret them, without a GPU", _check),
+        ("compile", "build them and compile their peers, for a run with --compiled", _compile),
         ("run", "build, check and time them on this machine's GPU", _run),
         ("tune", "measure plans of their kernels on this machine's GPU", _tune),
     ):
         added = commands.add_parser(name, help=does)
-        added.set_defaults(command=command)
+        added.set_defaults(command=command, limit=SECONDS, output=Path(), compiled=False)
         added.add_argument("--seed", type=int, default=1)
         added.add_argument("--count", type=int, default=20)
         added.add_argument("--first", type=int, default=0, help="the number to begin with")
@@ -141,6 +154,8 @@ def _arguments() -> argparse.ArgumentParser:
         added.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="builds")
         if command is _run:
             added.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
+            added.add_argument("--compiled", action="store_true", help="compile has done its part")
+        if command in (_run, _compile):
             added.add_argument("--peers", default=Level.FAST.value, choices=list(map(str, Level)))
             added.add_argument(
                 "--max-autotune", type=int, default=0, metavar="N", help="also of every Nth shape"

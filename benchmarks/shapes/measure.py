@@ -54,6 +54,8 @@ class Options:
     output: Path
     plans: Path | None = None
     """A plan database: ours is measured under its plans, too."""
+    compiled: bool = False
+    """Whether :func:`compile_only` has compiled the peers; libraries are found in any case."""
 
 
 def level_of(shape: Shape, options: Options) -> Level:
@@ -126,6 +128,21 @@ def compile_ahead(level: Level, names: Sequence[str]) -> None:
         compile_peers(peers_of(shape, level), inputs)
 
 
+def compile_only(options: Options) -> int:
+    """Builds ours and lets torch compile the peers, for a later run; how many are not built."""
+    failed = 0
+    with TemporaryDirectory() as folder, builders(options.jobs) as pool:
+        tasks = [tasks_of(s, options.arch, Path(folder), options.plans) for s in options.shapes]
+        building = [pool.submit(build, task) for each in tasks for task in each]
+        if options.level is not Level.NONE:
+            in_processes(partial(compile_ahead, options.level), [s.name for s in options.shapes])
+        for future in building:
+            made = future.result()
+            failed += made.error is not None
+            print(f"{made.task.workload.name}: {made.error or 'built'}", flush=True)
+    return failed
+
+
 def run(options: Options) -> Records:
     """Measures what OUTPUT.json does not have of this commit; writes it after each shape."""
     start, began = time.perf_counter(), time.time()
@@ -141,7 +158,7 @@ def run(options: Options) -> Records:
     with TemporaryDirectory() as folder, builders(options.jobs) as pool:
         tasks = [tasks_of(s, options.arch, Path(folder), options.plans) for s in missing]
         building = [[pool.submit(build, task) for task in each] for each in tasks]
-        if options.level is not Level.NONE:
+        if options.level is not Level.NONE and not options.compiled:
             in_processes(partial(compile_ahead, options.level), [s.name for s in missing])
             say("torch has compiled the peers")
         end = began + options.limit + LAST_PEER

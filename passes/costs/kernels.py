@@ -32,6 +32,7 @@ from mugraph.passes.costs.few_rows import (
     memory_of_few_rows,
 )
 from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.measured_rows import copies_of_groups
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     CACHE_FACTOR,
@@ -379,7 +380,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     cached = shape.blocks * (one_block + shape.stored_bytes)
     bulk = shape.prefers_bulk(target)
     rate = (BULK_BYTES_A_CYCLE if bulk else COPY_BYTES_A_CYCLE) * clock
-    copies = busiest * shape.copy_cycles(bulk=bulk) / clock
+    of_groups = copies_of_groups(shape, target)
+    copies = busiest * (of_groups or shape.copy_cycles(bulk=bulk)) / clock
     later = max(shape.turns - stages, 0) if loop_bytes else 0
     iteration = shape.loop.cycles(shape.threads, target)
     iteration += shape.row_cycles(target) if bulk else 0.0

@@ -525,9 +525,3 @@ def test_no_loop_is_cut_anew_in_which_a_maximum_falls_at_first(count: int, why: 
         text = text.replace(f"{{loop}} {dim}", f"fordim {dim}" if count > 1 else "fordim -1")
     with pytest.raises(RetileError, match=why):
         retiled(parse(text), Plan(forloop=4))
-
-
-@pytest.mark.parametrize(("rows", "kernels"), [(64, 1), (48, 2)])
-def test_a_product_of_64_rows_keeps_its_loop_whole(rows: int, kernels: int) -> None:
-    """The estimate says that parts are faster; of other numbers of rows that was not measured."""
-    assert len(custom_kernels(planned(product(rows, 2048, 2048)))) == kernels

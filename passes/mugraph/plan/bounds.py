@@ -25,6 +25,7 @@ from mugraph.passes.costs.kernels import (
     OVERLAP_NS,
     SHARED_ARITHMETIC,
 )
+from mugraph.passes.costs.measured_rows import TIMED_ROWS
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     BULK_ROW_BYTES,
@@ -188,6 +189,15 @@ class TiledKernels:
             for factor in op.factors
         )
 
+    @cached_property
+    def may_be_of_groups(self) -> bool:
+        """Whether it is of few rows that ``passes/costs/measured_rows.py`` may estimate."""
+        products = [op for op in self.model.loop if op.factors]
+        if len(products) != 1 or len(products[0].factors) != 1:
+            return False
+        number = self.model.space.numbers[products[0].operands[0]][-2]
+        return number is not None and self.model.space.dimensions[number].extent in TIMED_ROWS
+
     @property
     def fewest_warps(self) -> int:
         """Of a block."""
@@ -220,7 +230,11 @@ class TiledKernels:
                 loaded * np.maximum(COPY_ROW_BYTES / part, 1.0) / COPY_BYTES_A_CYCLE
             )
             of_threads = np.where(self.holds, loaded / HELD_BYTES_A_CYCLE, of_threads)
-            of_bulk = loaded * BULK_ROW_BYTES / part / BULK_BYTES_A_CYCLE
+            # Of few rows that warp groups multiply short rows of a tile take no longer.
+            short = (
+                np.ones(len(self.partitions)) if self.may_be_of_groups else BULK_ROW_BYTES / part
+            )
+            of_bulk = loaded * short / BULK_BYTES_A_CYCLE
             whole += np.where(self.holds & (loaded >= tensor), loaded, 0.0)
             is_looped = self.is_looped(load)
             by_threads[not is_looped][:] += of_threads
@@ -276,7 +290,8 @@ class TiledKernels:
         kept = np.where(self.holds, 0.0, kept)
         clock = target.clock_ghz
         alone = self.may_be_of_few_rows & (blocks <= target.multiprocessors)
-        faster = np.where(alone, LONE_BULK_BYTES_A_CYCLE / BULK_BYTES_A_CYCLE, 1.0)
+        lone = alone | (self.may_be_of_groups & (blocks <= target.multiprocessors))
+        faster = np.where(lone, LONE_BULK_BYTES_A_CYCLE / BULK_BYTES_A_CYCLE, 1.0)
         rate = max(BULK_BYTES_A_CYCLE, COPY_BYTES_A_CYCLE) * clock * faster
         at_once = np.where(iterations == 1, 1, 2) * loads.loop
         too_large = kept + at_once > target.shared_memory_per_block

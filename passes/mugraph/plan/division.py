@@ -8,10 +8,12 @@ from typing import NamedTuple
 from mugraph.passes.costs.few_rows import LATE_NS, has_lone_groups, is_of_few_rows
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate
+from mugraph.passes.costs.measured_rows import overlap_of_parts
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES
 from mugraph.passes.mugraph.plan.clusters import COMBINED_NS, may_combine_in_clusters
 from mugraph.passes.mugraph.plan.combination import NO_WORK, combination_time
-from mugraph.passes.mugraph.plan.shape import TiledKernel
+from mugraph.passes.mugraph.plan.shape import TiledKernel, shape_under
+from mugraph.passes.mugraph.plan.tile_choice import TileChoice
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition
 from mugraph.passes.targets import Target
@@ -68,7 +70,10 @@ def _overlap_ns(first: KernelShape, target: Target) -> float:
     """
     if has_lone_groups(first, target):
         return -LATE_NS
-    return 0.0 if is_of_few_rows(first, target) else OVERLAP_NS
+    if is_of_few_rows(first, target):
+        return 0.0
+    measured = overlap_of_parts(first, target)
+    return OVERLAP_NS if measured is None else measured
 
 
 def saved_in_clusters(space: TileSpace, partition: Partition, split: int, target: Target) -> float:
@@ -81,3 +86,13 @@ def saved_in_clusters(space: TileSpace, partition: Partition, split: int, target
     if any(partition.tile(number, space.dimensions[number].extent) > 1 for number in cut):
         return 0.0
     return COMBINED_NS if may_combine_in_clusters(space.graph, blocks, split, target) else 0.0
+
+
+def added_by_measurement(space: TileSpace, choice: TileChoice, target: Target) -> float:
+    """Nanoseconds that parts of few rows take longer than those of kernels that were not timed."""
+    if choice.split == 1:
+        return 0.0
+    shape = shape_under(space, choice.partition).divided(choice.split)
+    shape = shape._replace(threads=math.prod(choice.partition.block))
+    measured = overlap_of_parts(shape, target)
+    return 0.0 if measured is None else OVERLAP_NS - measured

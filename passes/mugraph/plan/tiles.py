@@ -16,7 +16,11 @@ from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.mugraph.plan.bounds import TiledKernels
 from mugraph.passes.mugraph.plan.combination import USUAL_THREADS
 from mugraph.passes.mugraph.plan.dimension_tiles import passes_products_on
-from mugraph.passes.mugraph.plan.division import Division, saved_in_clusters
+from mugraph.passes.mugraph.plan.division import (
+    Division,
+    added_by_measurement,
+    saved_in_clusters,
+)
 from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
     brings_mostly_weights,
@@ -54,7 +58,7 @@ from mugraph.passes.mugraph.plan.smaller_extents import (
 )
 from mugraph.passes.mugraph.plan.tile_choice import TileChoice
 from mugraph.passes.mugraph.plan.weight_tiles import of_fewest_turns, of_longest_reads
-from mugraph.passes.mugraph.plan.whole_loops import has_all_rows, may_stay_whole, whole_loop
+from mugraph.passes.mugraph.plan.whole_loops import has_rows_of_groups, may_stay_whole, whole_loop
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.mugraph.retile.loops import LoopAnalysis
@@ -243,18 +247,21 @@ def choose_least_time(
     if not choices:
         return None
     fastest = min(choices, key=lambda choice: choice.time)
+    # What was measured of parts is no reason to fuse otherwise, nor for a library: what that is
+    # estimated to take was fitted beside parts without it.
+    added = [(c.time, added_by_measurement(space, c, target)) for c in choices]
+    compared = min((time - more for time, more in added if more), default=math.inf)
     held = _that_hold_weights(space, target, written) if fastest.split > 1 else []
     if held:
         # It is estimated to lose what comes before the wait, which is no reason to fuse otherwise.
         longest = ABOUT_ALIKE * min(choice.time for choice in held)
         alike = [choice for choice in held if choice.time <= longest]
         best = min(alike, key=lambda choice: (choice.partition.forloop, choice.time))
-        return best._replace(time=min(best.time, fastest.time))
+        return best._replace(time=min(best.time, fastest.time, compared))
     if written.split_k is None and may_stay_whole(space, fastest, target):
         whole = whole_loop(_that_stay_whole(space, target, fits), fastest)
         if whole is not None:
-            # What it is estimated to lose is no reason to fuse otherwise.
-            return whole._replace(time=fastest.time)
+            return whole._replace(time=min(whole.time, compared))
     if not fastest.keeps_busy(target) and _waits_for_memory(space, fastest, target):
         near = (c for c in choices if c.time <= WORTH_FILLING * fastest.time)
         busy = [choice for choice in near if choice.keeps_busy(target) and choice.split == 1]
@@ -283,7 +290,7 @@ def choose_least_time(
         stays = False
     if stays and ours.keeps_busy(target) >= best.keeps_busy(target):
         return ours
-    return best
+    return best._replace(time=min(best.time, compared))
 
 
 def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[TileChoice]:
@@ -301,10 +308,10 @@ def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[
 
 
 def _that_stay_whole(space: TileSpace, target: Target, fits: Fits) -> list[TileChoice]:
-    """Partitions that do not divide the loop of a product, all rows of which a warp group has."""
+    """Partitions that do not divide the loop of a product of few rows that warp groups have."""
 
     def has_rows(partition: Partition, shape: KernelShape) -> bool:
-        return has_all_rows(space, partition, shape, target) and fits(partition, shape)
+        return has_rows_of_groups(space, partition, shape, target) and fits(partition, shape)
 
     limit = nearly_the_least()
     return _candidates(space, target, has_rows, limit, split=False, as_they_lie=True)

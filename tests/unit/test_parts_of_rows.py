@@ -1,0 +1,126 @@
+"""Plans of few rows by a matrix: in the order in which an H200 measured them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from xdsl.passes import PassPipeline
+
+import mugraph.build as mi
+from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import before_planning
+from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.measured_rows import measured_rows
+from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.mugraph.plan.bounds import TiledKernels
+from mugraph.passes.mugraph.plan.choose import filled_plan, space_of, time_under, trial_of
+from mugraph.passes.mugraph.plan.division import Division
+from mugraph.passes.mugraph.plan.shape import KernelModel
+from mugraph.passes.mugraph.retile.partition import choose_partition
+from mugraph.passes.program.fuse_kernels import fuse_program
+from mugraph.passes.targets import target_named
+from mugraph.reading import make_context
+from mugraph.runtime.cuda import only_function
+
+TARGET = target_named("h200")
+
+
+def product_of(rows: int, depth: int, columns: int) -> CustomizedOp:
+    """A kernel that multiplies rows; what follows is no product of a library."""
+    graph = mi.new_kernel_graph("product")
+    x, w = graph.new_input((rows, depth)), graph.new_input((depth, columns))
+    graph.mark_output(mi.silu(x @ w))
+    module = graph.module()
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
+    (kernel,) = custom_kernels(module)
+    return kernel
+
+
+def behind_a_gate(rows: int, depth: int, columns: int, *, constant: bool) -> CustomizedOp:
+    """The kernel that multiplies gated rows, behind the one that gates them."""
+    graph = mi.new_kernel_graph("gated")
+    x, gate = graph.new_input((rows, depth)), graph.new_input((rows, depth))
+    w = graph.new_input((depth, columns), constant=constant)
+    gated = x * mi.sigmoid(gate)
+    graph.mark_output(gated)
+    graph.mark_output(gated @ w)
+    module = graph.module()
+    fuse_program(only_function(module), TARGET)
+    return custom_kernels(module)[-1]
+
+
+def whole(columns: int, loop: int, rows: int = 1) -> Plan:
+    return Plan(grid=(columns, rows, 1), along=(-1, 0, -1), forloop=loop, split_k=1)
+
+
+def parts(columns: int, loop: int, split: int, rows: int = 1) -> Plan:
+    return Plan(grid=(columns, rows, 1), along=(-1, 0, -1), forloop=loop, split_k=split)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "faster", "slower"),
+    [
+        # 7.2 and 8.7 us; with constant weights 6.4 and 10.5.
+        ((64, 2048, 2048), whole(64, 16), parts(32, 32, 4)),
+        # 13.4 and 15.1 us.
+        ((64, 4096, 4096), whole(128, 32), parts(64, 32, 2)),
+        # 8.1 and 10.2 us: few long loops still are divided.
+        ((64, 4096, 1024), parts(32, 32, 4), whole(64, 32)),
+        # 8.0 and 9.7 us.
+        ((128, 2048, 2048), whole(64, 16, rows=2), parts(32, 16, 2, rows=2)),
+    ],
+)
+def test_parts_are_ordered_as_they_were_measured(
+    sizes: tuple[int, int, int], faster: Plan, slower: Plan
+) -> None:
+    kernel = product_of(*sizes)
+    first, second = (time_under(kernel, plan, TARGET) for plan in (faster, slower))
+    assert first is not None and second is not None and first < second
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_loops_stay_whole_also_where_weights_are_constant(constant: bool) -> None:
+    plan = filled_plan(behind_a_gate(64, 2048, 2048, constant=constant), Plan(), TARGET)
+    assert plan.split_k is None and plan.grid == (64, 1, 1)
+    assert plan.pdl == ("early" if constant else "end")
+
+
+def test_a_kernel_that_only_adds_up_does_not_begin_early() -> None:
+    """With constant weights 64 x 2048 x 2048 in four parts took 10.5 us so, and 7.9 at the end."""
+    kernel = behind_a_gate(64, 2048, 2048, constant=True)
+    assert filled_plan(kernel, parts(32, 32, 4), TARGET).pdl == "end"
+
+
+@pytest.mark.parametrize(
+    ("rows", "measured"), [(64, True), (128, True), (192, False), (4096, False)]
+)
+def test_other_rows_and_batches_keep_their_estimate(rows: int, measured: bool) -> None:
+    """64 matrices of 64 rows are 4096."""
+    tile = 64 * 32 * 2
+    loads = (Load(tile, rows * 128 * 2, looped=True), Load(tile, 4096 * 128 * 2, looped=True))
+    product = Product(16, 1, group_rows=64, sizes=(64, 64, 32))
+    nothing = PhaseWork((), 0)
+    shape = KernelShape(64, 128, 4, Loads(loads), PhaseWork((product,), 0), nothing, 8192, 0)
+    assert measured_rows(shape) == (rows if measured else 0)
+
+
+@pytest.mark.parametrize("rows", [64, 128, 192])
+def test_the_bound_is_below_the_estimate(rows: int) -> None:
+    with trial_of(product_of(rows, 2048, 2048)) as trial:
+        space = space_of(trial, Plan())
+        plans = [whole(columns, loop) for columns in (16, 32, 64, 128) for loop in (8, 16, 32)]
+        partitions = [choose_partition(space, plan) for plan in plans]
+        model, splits = KernelModel.of(space, partitions[0].looped()), (1, 2, 4)
+        bounds = TiledKernels(model, partitions, 128, TARGET).least_times(splits)
+        compared = 0
+        for split, times in zip(splits, bounds, strict=True):
+            for partition, least in zip(partitions, times, strict=True):
+                division = Division(model.under(partition), split)
+                time = division.time(division.shape(128), TARGET)
+                if time is not None:
+                    compared += 1
+                    assert least <= time < math.inf
+        assert compared > 20

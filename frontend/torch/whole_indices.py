@@ -8,7 +8,7 @@ have where extents are symbols.
 from __future__ import annotations
 
 import operator
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from importlib import import_module
 from typing import Any, cast
 
@@ -44,7 +44,8 @@ def _written(graph: Any) -> set[Any]:
     for node in graph.nodes:
         if not node.op.startswith("call_"):
             continue
-        targets: list[Any] = [*node.args[:1]] if _writes(node) else []
+        first: Any = node.args[0] if node.args and _writes(node) else None
+        targets = cast("Sequence[Any]", first) if isinstance(first, list | tuple) else [first]
         for target in (*targets, node.kwargs.get("out")):
             source: Any = target
             while hasattr(source, "op") and source not in found:
@@ -54,7 +55,10 @@ def _written(graph: Any) -> set[Any]:
 
 
 def _writes(node: Any) -> bool:
-    """Whether a call writes to its first operand: ``x[0] = 1``, ``x += 1``, ``x.add_(1)``."""
+    """Whether a call writes to its first operand: ``x[0] = 1``, ``x += 1``, ``x.add_(1)``.
+
+    Those of lists, such as ``torch._foreach_add_``, write to each tensor of one.
+    """
     name: str = getattr(node.target, "__name__", str(node.target))
     is_changed = name.endswith("_") and not name.endswith("__")
     return is_changed or name in _IN_PLACE

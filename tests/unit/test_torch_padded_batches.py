@@ -104,9 +104,15 @@ def with_a_written_place(x: Any) -> Any:
     return x[rows[:, None], columns[None, :]] * 2
 
 
-def with_doubled_places(x: Any) -> Any:
+def with_zeroed_places(x: Any) -> Any:
     rows, columns = arange(x.shape[0]), arange(x.shape[1])
     rows.mul_(0)
+    return x[rows[:, None], columns[None, :]] * 2
+
+
+def with_zeroed_lists(x: Any) -> Any:
+    rows, columns = arange(x.shape[0]), arange(x.shape[1])
+    torch._foreach_mul_([rows, columns], 0)
     return x[rows[:, None], columns[None, :]] * 2
 
 
@@ -128,7 +134,8 @@ def with_the_other_sign(x: Any) -> Any:
         with_a_written_result,
         with_a_written_operand,
         with_a_written_place,
-        with_doubled_places,
+        with_zeroed_places,
+        with_zeroed_lists,
         returned,
         from_the_first_element,
         with_the_other_sign,

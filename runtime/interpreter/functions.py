@@ -215,12 +215,13 @@ def scaled_exp_difference(x: Array, y: Array, scale: float) -> Array:
 
 
 def _power_below(x: Array) -> Array:
-    _, exponents = np.frexp(np.fmax(x, x.dtype.type(LEAST_POWER)))
-    return np.ldexp(np.ones_like(x), np.where(np.isinf(x), MOST_EXPONENT, exponents - 1))
+    least, most = map(x.dtype.type, POWERS)
+    _, exponents = np.frexp(np.fmin(np.fmax(x, least), most))
+    return np.ldexp(np.ones_like(x), exponents - 1)
 
 
-LEAST_POWER, MOST_EXPONENT = 2.0**-100, 127
-"""The smallest number that ``power_below`` gives, and the exponent of the largest."""
+POWERS = 2.0**-100, 2.0**127
+"""The smallest and the largest number that ``power_below`` gives."""
 
 
 def power_below(x: Array) -> Array:

@@ -6,12 +6,15 @@ eight parts, on an H200 (``benchmarks/results/parts_of_rows_h200.md``).
 
 from __future__ import annotations
 
+import math
+
+from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.passes.costs.few_rows import FACTORS, LONE_BULK_BYTES_A_CYCLE
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
 from mugraph.passes.targets import Target
 
-TIMED_ROWS = (16, 32, 64, 96, 128)
+TIMED_ROWS, INSTRUCTION_ROWS = (16, 32, 64, 96, 128), 16
 TYPES, ELEMENT_BYTES = frozenset(("f16", "bf16")), 2
 """Of both matrices."""
 AT_END_NS, MANY_ROWS, ROWS_OF_A_TILE = 400.0, 64, 32
@@ -21,8 +24,15 @@ threads that load take as much: 64 x 4096 x 1024 in four took 9.3 us behind a ga
 a warp group."""
 
 
+def timed_rows(rows: int) -> int:
+    """Rows that were timed and fill instructions of warp groups as these do; 0 where none did."""
+    filled = math.ceil(rows / INSTRUCTION_ROWS) * INSTRUCTION_ROWS
+    alike = rows == filled or filled % GROUP_ROWS == 0
+    return filled if alike and filled in TIMED_ROWS else 0
+
+
 def measured_rows(shape: KernelShape) -> int:
-    """The rows of a kernel that is one such product, in several iterations; 0 for others."""
+    """Timed rows of a kernel that is one such product, in several iterations; 0 for others."""
     products = shape.loop.products
     looped = [load for load in shape.loads if load.looped]
     if len(products) != 1 or len(looped) != FACTORS or shape.iterations == 1:
@@ -34,7 +44,8 @@ def measured_rows(shape: KernelShape) -> int:
     tile = rows * depth * ELEMENT_BYTES
     of_rows = [load for load in looped if load.bytes == tile and not load.has_columns]
     least = min((load.tensor_bytes for load in of_rows), default=0)
-    return next((timed for timed in TIMED_ROWS if timed * whole == least), 0)
+    count, rest = divmod(least, whole)
+    return 0 if rest else timed_rows(count)
 
 
 def overlap_of_parts(shape: KernelShape, target: Target) -> float | None:

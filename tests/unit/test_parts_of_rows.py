@@ -96,16 +96,16 @@ def test_a_kernel_that_only_adds_up_does_not_begin_early() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "measured"), [(64, True), (128, True), (192, False), (4096, False)]
+    ("rows", "measured"), [(64, 64), (60, 64), (48, 0), (128, 128), (115, 128), (192, 0), (4096, 0)]
 )
-def test_other_rows_and_batches_keep_their_estimate(rows: int, measured: bool) -> None:
-    """64 matrices of 64 rows are 4096."""
+def test_other_rows_and_batches_keep_their_estimate(rows: int, measured: int) -> None:
+    """64 matrices of 64 rows are 4096; 60 rows fill a warp group's instructions as 64 do."""
     tile = 64 * 32 * 2
     loads = (Load(tile, rows * 128 * 2, looped=True), Load(tile, 4096 * 128 * 2, looped=True))
     product = Product(16, 1, group_rows=64, sizes=(64, 64, 32))
     nothing = PhaseWork((), 0)
     shape = KernelShape(64, 128, 4, Loads(loads), PhaseWork((product,), 0), nothing, 8192, 0)
-    assert measured_rows(shape) == (rows if measured else 0)
+    assert measured_rows(shape) == measured
 
 
 def bounds_and_times(

@@ -25,7 +25,7 @@ from mugraph.passes.costs.kernels import (
     OVERLAP_NS,
     SHARED_ARITHMETIC,
 )
-from mugraph.passes.costs.measured_rows import TIMED_ROWS
+from mugraph.passes.costs.measured_rows import timed_rows
 from mugraph.passes.costs.memory import (
     BULK_BYTES_A_CYCLE,
     BULK_ROW_BYTES,
@@ -196,7 +196,9 @@ class TiledKernels:
         if len(products) != 1 or len(products[0].factors) != 1:
             return False
         number = self.model.space.numbers[products[0].operands[0]][-2]
-        return number is not None and self.model.space.dimensions[number].extent in TIMED_ROWS
+        if number is None:
+            return False
+        return timed_rows(self.model.space.dimensions[number].extent) > 0
 
     @property
     def fewest_warps(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mugraph.dialects.programming_model import GROUP_ROWS
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.measured_rows import TIMED_ROWS
+from mugraph.passes.costs.measured_rows import timed_rows
 from mugraph.passes.mugraph.plan.limits import ALIKE_NS
 from mugraph.passes.mugraph.plan.shape import shape_under
 from mugraph.passes.mugraph.plan.tile_choice import TileChoice
@@ -37,7 +37,7 @@ def has_rows_of_groups(
     if number is None:
         return False
     extent = space.dimensions[number].extent
-    whole = extent in TIMED_ROWS and partition.tile(number, extent) % GROUP_ROWS == 0
+    whole = timed_rows(extent) > 0 and partition.tile(number, extent) % GROUP_ROWS == 0
     return whole and shape.loop.runs_ahead(shape.threads, target)
 
 

@@ -21,8 +21,8 @@ from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT, plan_dtensor_m
 from mugraph.passes.schedule.analysis.hazards.last_blocks import read_of_others
 
 
-def needed_by(launch: sched.LaunchOp) -> list[SSAValue]:
-    """Analysis: what a launch reads: its arguments, and the numbers of rows that it stores."""
+def numbers_needed(launch: sched.LaunchOp) -> list[SSAValue]:
+    """Analysis: the tensors with the numbers of rows that a launch stores."""
     stored = [
         use.operation
         for output in launch.outputs
@@ -30,12 +30,12 @@ def needed_by(launch: sched.LaunchOp) -> list[SSAValue]:
         for use in seen.uses
         if isinstance(use.operation, kn.ScatterOp) and use.operation.is_stored
     ]
-    return [*launch.arguments, *(scatter.rows for scatter in stored)]
+    return [memory_root(scatter.rows) for scatter in stored]
 
 
 def is_there(value: SSAValue, launch: sched.LaunchOp) -> bool:
-    """Analysis: whether what computes a tensor stands in front of a launch."""
-    owner = memory_root(value).owner
+    """Analysis: whether what computes or views a tensor stands in front of a launch."""
+    owner = value.owner
     return not isinstance(owner, Operation) or owner.is_before_in_block(launch)
 
 
@@ -50,7 +50,8 @@ def producer_in(
     if len(sources) != 1:
         return None
     (producer,) = sources
-    others = [value for value in needed_by(consumer) if value.owner is not producer]
+    others = [value for value in consumer.arguments if value.owner is not producer]
+    others += numbers_needed(consumer)
     size = producer.task_count() // consumer.task_count()
     fits = consumer.last_fault(producer, size) is None
     if not fits or not all(is_there(value, launches[0]) for value in others):

@@ -10,9 +10,10 @@ from xdsl.passes import PassPipeline
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from mugraph.dialects import sched
+from mugraph.dialects import kn, sched
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.tensor_types import shape_of, with_layout
+from mugraph.passes.program.combine_in_last_blocks import CombineInLastBlocksPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
 from mugraph.passes.transpile import transpile_pipeline
@@ -66,6 +67,14 @@ def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
     return module
 
 
+def until_last_blocks(text: str) -> ModuleOp:
+    """The schedule in front of ``--combine-in-last-blocks``."""
+    module, pipeline = parse_text(make_context(), text, "f"), transpile_pipeline("sm_90a")
+    at = next(n for n, each in enumerate(pipeline) if isinstance(each, CombineInLastBlocksPass))
+    PassPipeline(pipeline[:at]).apply(make_context(), module)
+    return module
+
+
 def consumers_of(module: ModuleOp) -> list[sched.LaunchOp]:
     """The launches of kernels that run in last blocks."""
     return [op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.last]
@@ -110,6 +119,26 @@ def test_the_last_block_adds_up() -> None:
 def test_others_are_launched(why: str, text: str, arch: str) -> None:
     """What cannot run in last blocks, or is not known to gain, has a launch of its own."""
     assert not consumers_of(scheduled(text, arch)), why
+
+
+def test_views_behind_the_producer_are_not_there() -> None:
+    """A kernel that reads one stays where it is, though what it views is there."""
+    step = STEP.replace(
+        "%r#N = kn.customized %p#N",
+        "%b#N = kn.transpose %x dims [1, 0, 2, 3] : ROWS -> tensor<4x1x2x64xf16>\n"
+        "  %r#N = kn.customized %p#N, %b#N",
+    )
+    step = step.replace("(PARTS) ->", "(PARTS, tensor<4x1x2x64xf16>) ->")
+    step = step.replace("^bb0(%dp: PARTS)", "^bb0(%dp: PARTS, %db: tensor<4x1x2x64xf16>)")
+    module = until_last_blocks(program(step))
+    view = next(op for op in module.walk() if isinstance(op, kn.ViewOp))
+    user = next(iter(view.result.uses)).operation
+    view.detach()
+    assert user.parent is not None
+    user.parent.insert_op_before(view, user)
+    CombineInLastBlocksPass().apply(make_context(), module)
+    module.verify()
+    assert len(consumers_of(module)) == 1
 
 
 def test_what_other_blocks_write_is_a_hazard() -> None:

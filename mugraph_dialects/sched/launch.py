@@ -114,6 +114,7 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         """Checks arguments and results against the kernel's parameters."""
         super().verify_()
         kernel = self.resolve()
+        self._verify_counters()
         if self.cluster is not None:
             self._verify_cluster(self.cluster.value.data)
         elif self.last is not None:
@@ -197,6 +198,20 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         fault = self.last_fault(producer, size)
         if fault is not None:
             raise VerifyException(f"{op_label(self)} cannot run in the last of {size}: {fault}")
+
+    def _verify_counters(self) -> None:
+        if self.cluster is not None and self.last is not None:
+            raise OperatorError(
+                "blocks of a producer run it in clusters, or the last ones, not both"
+            )
+        if self.counters is None:
+            return
+        first = self.counters.value.data
+        if self.last is None or first < 0 or first % COUNTER_BYTES:
+            raise OperatorError(
+                f"counters {first} must be of a kernel that runs in last blocks ('last'), and "
+                f"begin at a multiple of {COUNTER_BYTES} bytes of the workspace"
+            )
 
     def last_fault(self, producer: LaunchOp, size: int) -> str | None:
         """Why the last of ``size`` blocks each cannot consume what another launch computes.

@@ -184,3 +184,23 @@ def test_counts_are_verified() -> None:
     consumers_of(module)[0].last = IntegerAttr(2, i64)
     with pytest.raises(VerifyException, match="which takes 8 blocks, not 16"):
         module.verify()
+
+
+@pytest.mark.parametrize(
+    ("last", "cluster", "counters", "fault"),
+    [
+        (4, None, 2, "counters 2 must be of .* and begin at a multiple of 4 bytes"),
+        (None, None, 0, "counters 0 must be of a kernel that runs in last blocks"),
+        (4, 4, 0, "in clusters, or the last ones, not both"),
+    ],
+)
+def test_counters_are_of_last_blocks(
+    last: int | None, cluster: int | None, counters: int, fault: str
+) -> None:
+    """What has blocks of its own, or clusters, counts nothing."""
+    consumer = consumers_of(scheduled(program()))[0]
+    consumer.last = None if last is None else IntegerAttr(last, i64)
+    consumer.cluster = None if cluster is None else IntegerAttr(cluster, i64)
+    consumer.counters = IntegerAttr(counters, i64)
+    with pytest.raises(VerifyException, match=fault):
+        consumer.verify()

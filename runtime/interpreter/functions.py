@@ -214,13 +214,14 @@ def scaled_exp_difference(x: Array, y: Array, scale: float) -> Array:
     return np.exp((x - y) * scale)
 
 
+LEAST_POWER, MOST_POWER = 2.0**-100, 2.0**127
+"""The smallest and the largest number that ``power_below`` gives."""
+
+
 def _power_below(x: Array) -> Array:
-    _, exponents = np.frexp(np.fmax(x, x.dtype.type(LEAST_POWER)))
-    return np.ldexp(np.ones_like(x), np.where(np.isinf(x), MOST_EXPONENT, exponents - 1))
-
-
-LEAST_POWER, MOST_EXPONENT = 2.0**-100, 127
-"""The smallest number that ``power_below`` gives, and the exponent of the largest."""
+    within = np.fmin(np.fmax(x, x.dtype.type(LEAST_POWER)), x.dtype.type(MOST_POWER))
+    _, exponents = np.frexp(within)
+    return np.ldexp(np.ones_like(x), exponents - 1)
 
 
 def power_below(x: Array) -> Array:

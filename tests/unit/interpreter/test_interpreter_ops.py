@@ -481,3 +481,4 @@ def test_powers_of_two_below_numbers_stay_within_limits() -> None:
     powers = SCALAR_FUNCTIONS["power_below"](x)
     assert powers.dtype == np.float32
     assert powers.tolist() == [2.0**-100, 2.0**-100, 2.0**127, 1.0, 2.0, 2.0]
+    assert SCALAR_FUNCTIONS["power_below"](np.array([2.0**200])).tolist() == [2.0**127]

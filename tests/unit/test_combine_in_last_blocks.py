@@ -10,6 +10,8 @@ from xdsl.passes import PassPipeline
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
+from mugraph.codegen.cuda import print_module
+from mugraph.codegen.cuda.cpp import CodegenError
 from mugraph.dialects import kn, sched
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.tensor_types import shape_of, with_layout
@@ -204,3 +206,12 @@ def test_counters_are_of_last_blocks(
     consumer.counters = IntegerAttr(counters, i64)
     with pytest.raises(VerifyException, match=fault):
         consumer.verify()
+
+
+def test_last_blocks_without_counters_are_not_printed() -> None:
+    """The sentence names the launch that needs them."""
+    module = scheduled(program())
+    consumer = consumers_of(module)[0]
+    consumer.counters = None
+    with pytest.raises(CodegenError, match="%r0 runs in last blocks, which have no counters"):
+        print_module(module)

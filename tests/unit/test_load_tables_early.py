@@ -37,6 +37,12 @@ def step(rows: int = 576) -> str:
     return STEP.replace("ROWS", str(rows))
 
 
+WITHIN_A_CALL = (
+    step()
+    .replace("-> (tensor<576x128xf16>, ", "-> (")
+    .replace("return %rows, %y : tensor<576x128xf16>, ", "return %y : ")
+)
+"""Only the product is a result."""
 TWO_ROWS = step().replace("<1x128xf16", "<2x128xf16").replace("<1xi64", "<2xi64")
 
 
@@ -118,6 +124,7 @@ def test_loads_may_come_last() -> None:
         ("blocks load 32 KB", step().replace("192x", "128x").replace("576x", "384x"), "sm_90a"),
         ("two rows are written", TWO_ROWS, "sm_90a"),
         ("the table is no result", step().replace("return %rows", "return %table"), "sm_90a"),
+        ("it lies in the workspace, which others use before", WITHIN_A_CALL, "sm_90a"),
     ],
 )  # fmt: skip
 def test_others_wait(why: str, text: str, arch: str) -> None:

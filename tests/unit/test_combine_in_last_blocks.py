@@ -18,6 +18,7 @@ from mugraph.dialects.tensor_types import shape_of, with_layout
 from mugraph.passes.program.combine_in_last_blocks import CombineInLastBlocksPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import generate_cuda
@@ -141,6 +142,16 @@ def test_views_behind_the_producer_are_not_there() -> None:
     CombineInLastBlocksPass().apply(make_context(), module)
     module.verify()
     assert len(consumers_of(module)) == 1
+
+
+def test_blocks_have_room_to_count() -> None:
+    """A kernel that takes all shared memory of a block stays where it is."""
+    module = until_last_blocks(program())
+    kernel = next(op for op in reversed(list(module.ops)) if isinstance(op, sched.KernelOp))
+    kernel.smem = IntegerAttr(target_named("sm_90a").shared_memory_per_block, i64)
+    CombineInLastBlocksPass("sm_90a").apply(make_context(), module)
+    assert all(consumer.resolve() is not kernel for consumer in consumers_of(module))
+    assert any(op.resolve() is kernel for op in module.walk() if isinstance(op, sched.LaunchOp))
 
 
 def test_what_other_blocks_write_is_a_hazard() -> None:

@@ -35,6 +35,7 @@ PASSES = {
         "mugraph.passes.program.contiguous_collectives:ContiguousCollectivesPass"
     ),
     "expand-mesh": "mugraph.passes.program.expand_mesh:ExpandMeshPass",
+    "fold-leading": "mugraph.passes.program.fold_leading:FoldLeadingPass",
     "chunk-scans": "mugraph.passes.program.chunk_scans:ChunkScansPass",
     "read-windows": "mugraph.passes.program.read_windows:ReadWindowsPass",
     "pad-rows": "mugraph.passes.program.pad_rows:PadRowsPass",

@@ -9,8 +9,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from mugraph.codegen.cuda.cpp import CodegenError
-from mugraph.codegen.cuda.host import HostPrinter, print_host_operation, strides_in_memory
-from mugraph.codegen.cuda.host_kernels import print_move
+from mugraph.codegen.cuda.host import (
+    HostPrinter,
+    print_host_operation,
+)
+from mugraph.codegen.cuda.walks import (
+    print_move,
+    strides_in_memory,
+)
 from mugraph.dialects import kn
 from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.reductions import Combiner

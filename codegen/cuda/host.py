@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
@@ -17,13 +16,19 @@ from mugraph.codegen.cuda.cpp import (
     CodegenError,
     Writer,
     function_type,
-    layout_type,
     placed_type,
     stored_type,
 )
 from mugraph.codegen.cuda.grid import launched_grid
 from mugraph.codegen.cuda.names import Names, sanitize
 from mugraph.codegen.cuda.pieces import Piece, print_pieces
+from mugraph.codegen.cuda.walks import (
+    broadcast_strides,
+    memory_order,
+    print_move,
+    strides_in_memory,
+    walk,
+)
 from mugraph.dialects import kn, sched
 from mugraph.dialects.alignment import DEFAULT_ALIGNMENT, argument_alignment, result_alignment
 from mugraph.dialects.ancestors import enclosing
@@ -31,7 +36,7 @@ from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root, returned_root
 from mugraph.dialects.named_extents import argument_names, buckets_of
-from mugraph.dialects.tensor_types import layout_of, op_label, shape_of, strides_of, value_label
+from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 
 class Joined(NamedTuple):
@@ -243,14 +248,6 @@ def _(op: sched.LaunchOp, printer: HostPrinter) -> None:
     print_launch(printer, name, grid, block, smem, pointers, overlaps=overlaps)
 
 
-def strides_in_memory(value: SSAValue) -> tuple[int, ...]:
-    """The strides of a DTensor, in elements; raises :class:`CodegenError` where it has none."""
-    layout = layout_of(value.type)
-    if layout is None:
-        raise CodegenError(f"{value_label(value)} has no layout; run --resolve-layout first")
-    return strides_of(layout)
-
-
 def declare_extent(op: Operation, name: str, printer: HostPrinter) -> str:
     """Declares what a call says of a named extent of the function that an operator is in."""
     function = enclosing(op, FuncOp)
@@ -259,34 +256,6 @@ def declare_extent(op: Operation, name: str, printer: HostPrinter) -> str:
         if isinstance(argument.type, IndexType) and argument_names(function, index) == (name,):
             return printer.declare(argument)
     raise CodegenError(f"{op_label(op)} has '{name}' rows, which no argument of its function says")
-
-
-def broadcast_strides(value: SSAValue) -> tuple[int, ...]:
-    """The strides of a tensor over an iteration domain, 0 along dimensions of extent 1."""
-    return tuple(
-        0 if extent == 1 else stride
-        for extent, stride in zip(shape_of(value.type), strides_in_memory(value), strict=True)
-    )
-
-
-def memory_order(extents: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Dimensions from the one of the least stride on; those of extent 1 come last."""
-    return sorted(range(len(extents)), key=lambda dim: (extents[dim] == 1, strides[dim]))
-
-
-def walk(extents: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> str:
-    """A layout over a piece, dimensions in the order of iteration."""
-    return layout_type(*walked_modes(extents, strides, order))
-
-
-def walked_modes(
-    extents: Sequence[int], strides: Sequence[int], order: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Extents and strides in the order of iteration; dimensions of extent 1 have stride 0."""
-    return (
-        tuple(extents[dim] for dim in order),
-        tuple(0 if extents[dim] == 1 else strides[dim] for dim in order),
-    )
 
 
 def run_along(
@@ -309,38 +278,6 @@ def run_along(
         printer.run(op, kernel, [piece.pointer(pointer, strides) for _, pointer, strides in walks])
 
     print_pieces(printer.writer, domain, [strides for _, _, strides in walks], print_piece)
-
-
-def print_move(
-    writer: Writer,
-    where: str,
-    pointers: Mapping[SSAValue, str],
-    destination: SSAValue,
-    source: SSAValue,
-    start: Sequence[int],
-) -> None:
-    """Prints the copy of the smaller of two tensors to or from its place in the larger one."""
-    domain = min(shape_of(source.type), shape_of(destination.type), key=math.prod)
-    sides = (destination, source)
-    strides = [strides_in_memory(value) for value in sides]
-    order = memory_order(domain, strides[0])
-    offsets = [
-        0
-        if shape_of(value.type) == domain
-        else sum(at * step for at, step in zip(start, steps, strict=True))
-        for value, steps in zip(sides, strides, strict=True)
-    ]
-
-    def print_piece(piece: Piece) -> None:
-        for name, steps in zip(("Target", "Source"), strides, strict=True):
-            writer.line(f"using {name} = {walk(piece.extents, steps, order)};")
-        places = [
-            piece.pointer(pointers[value], steps, offset)
-            for value, steps, offset in zip(sides, strides, offsets, strict=True)
-        ]
-        writer.line(f"kn::Copy<Target, Source>::run({where}, {places[0]}, {places[1]});")
-
-    print_pieces(writer, domain, strides, print_piece)
 
 
 def print_table(op: kn.ScatterOp, names: Mapping[SSAValue, str], printer: HostPrinter) -> None:

@@ -9,18 +9,20 @@ from xdsl.ir import SSAValue
 from mugraph.codegen.cuda.cpp import CodegenError, fp32_bits, layout_type
 from mugraph.codegen.cuda.host import (
     HostPrinter,
-    broadcast_strides,
     declare_extent,
-    memory_order,
     print_host_operation,
-    print_move,
     print_table,
     run_along,
+)
+from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces, span
+from mugraph.codegen.cuda.walks import (
+    broadcast_strides,
+    memory_order,
+    print_move,
     strides_in_memory,
     walk,
     walked_modes,
 )
-from mugraph.codegen.cuda.pieces import MAX_SPAN, Piece, print_pieces, span
 from mugraph.dialects import kn
 from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.tensor_types import (

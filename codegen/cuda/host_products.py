@@ -12,9 +12,11 @@ from mugraph.codegen.cuda.host import (
     HostPrinter,
     declare_extent,
     print_host_operation,
-    strides_in_memory,
 )
 from mugraph.codegen.cuda.pieces import MAX_SPAN
+from mugraph.codegen.cuda.walks import (
+    strides_in_memory,
+)
 from mugraph.dialects import kn
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label

@@ -11,6 +11,7 @@ from io import StringIO
 from math import prod
 from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -31,7 +32,7 @@ from mugraph.cute.carried import carried_variable
 from mugraph.cute.errors import KernelError, reported, short_path
 from mugraph.cute.indices import Index, Numeric
 from mugraph.cute.numbers import RecordedEngine, element_of
-from mugraph.cute.parameters import is_of_torch, parameter_of
+from mugraph.cute.parameters import Parameter, is_of_torch, parameter_of
 from mugraph.cute.recorder import Recorder
 from mugraph.cute.recording import Recording
 from mugraph.cute.sizes import Size, at_most
@@ -158,7 +159,8 @@ class Launch:
     def run(self) -> None:
         """Runs the recorded kernel by the interpreter, which writes the arrays of the call.
 
-        Raises KernelError where a tensor has no contents.
+        Raises KernelError where a tensor has no contents, or where it is written and is an array
+        that cannot be, or two that share memory.
         """
         from mugraph.runtime.interpreter.texpr import run_texpr
 
@@ -167,6 +169,7 @@ class Launch:
                 raise KernelError(f"{one.name} has no contents; run the kernel on arrays")
         function = cast("FuncOp", self.trace().body.block.first_op)
         inputs = [one for one in self.call.parameters if one.name not in self.call.kernel.results]
+        _require_apart([self.call.parameters[at] for at in te.written_parameters(function)])
         outputs = run_texpr(function, [one.storage for one in inputs], seed=None).outputs
         for one in self.call.parameters:
             if one.name in outputs:
@@ -283,6 +286,19 @@ def _require_names(sizes: Sequence[Size]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise KernelError(f"two sizes are called '{twice}'; make one 'sym_int', and use it twice")
+
+
+def _require_apart(written: Sequence[Parameter]) -> None:
+    """Raises KernelError where not all can be written, each without the others."""
+    for at, one in enumerate(written):
+        if not one.storage.flags.writeable:
+            raise KernelError(f"the kernel writes {one.name}, whose array is read-only")
+        for other in written[:at]:
+            if np.shares_memory(one.storage, other.storage):
+                raise KernelError(
+                    f"the kernel writes {other.name} and {one.name}, which share memory; give "
+                    "arrays of their own, or one parameter for both"
+                )
 
 
 def _three(what: str, extents: Sequence[Any]) -> tuple[Any, Any, Any]:

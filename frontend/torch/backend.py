@@ -49,6 +49,7 @@ from mugraph.torch.narrow_weights import store_narrow_weights
 from mugraph.torch.operator import import_torch
 from mugraph.torch.report import Island, Kernels, Report, fuse_and_explain
 from mugraph.torch.rows import keep_rows_apart
+from mugraph.torch.strided_views import read_whole_memory
 from mugraph.torch.symbols import divide_into_buckets, is_symbol
 from mugraph.torch.translation import PROGRAM, Refusals, results_of, tensor_like, translate
 from mugraph.torch.unchanged import leave_out_unchanged
@@ -110,6 +111,7 @@ def _compile_graph(
 ) -> Callable[..., Any]:
     torch = import_torch()
     mutations = take_out_mutations(graph_module)
+    read_whole_memory(graph_module)
     make_pairs(graph_module)
     fold_constants(graph_module)
     leave_out_unchanged(graph_module)

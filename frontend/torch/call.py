@@ -35,7 +35,12 @@ def as_module(
     types = [getattr(torch, ELEMENT_TYPES[tensor.element_type]) for tensor in made]
 
     def laid_out(at: int, tensor: Any) -> Any:
-        """The tensor, or a copy: where elements share addresses, or it starts in between."""
+        """The tensor, or a copy: where elements share addresses, or it starts in between.
+
+        Where memory has the numbers with the other sign, as that of imaginary parts of conjugated
+        numbers, a copy has them as they are.
+        """
+        tensor = tensor.resolve_neg()
         if not tensor.dim():
             tensor = tensor.reshape(1)
         if tensor.stride() == strides[at] and not tensor.data_ptr() % tensors[at].alignment:
@@ -80,7 +85,7 @@ def as_module(
 
     def row_major(at: int, tensor: Any) -> Any:
         """The tensor, or a copy where it is not row-major, or starts in between."""
-        tensor = tensor.contiguous()
+        tensor = tensor.resolve_neg().contiguous()
         return tensor.clone() if tensor.data_ptr() % tensors[at].alignment else tensor
 
     def in_shape(out: Sequence[Any]) -> Any:

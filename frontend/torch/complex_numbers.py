@@ -77,7 +77,9 @@ class _Pairing:
     def pair(self, node: Any) -> Pair:
         """The parts of a complex tensor; those of one that torch gives are views of it."""
         if node not in self.pairs:
-            both = self.call("aten.view_as_real.default", node)
+            is_conjugated = node.meta["val"].is_conj()
+            plain = self.call("aten.resolve_conj.default", node) if is_conjugated else node
+            both = self.call("aten.view_as_real.default", plain)
             real, imaginary = (self.call("aten.select.int", both, -1, at) for at in range(2))
             self.pairs[node] = real, imaginary
             self.wholes[node] = node

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from mugraph.torch.operator import import_torch
+from mugraph.torch.strided_views import views_memory
 from mugraph.torch.symbols import is_symbol
 
 
@@ -30,13 +31,17 @@ def _is_unchanged(node: Any) -> bool:
     if len(values) < 2 or not all(isinstance(each, import_torch().Tensor) for each in values):
         return False
     result, given = values
+    if result.is_conj() != given.is_conj() or result.is_neg() != given.is_neg():
+        return False
+    if not _are_same([result.storage_offset()], [given.storage_offset()]):
+        return False
     if result.dtype != given.dtype or not any(map(is_symbol, result.shape)):
         return False
     if not _are_same(result.shape, given.shape) or not _are_same(result.stride(), given.stride()):
         return False
     if str(node.target) == "aten.add.Tensor":
         return node.args[1:] == (0,) and not result.is_floating_point()
-    return getattr(node.target, "is_view", False)
+    return views_memory(node)
 
 
 def _are_same(numbers: Sequence[Any], others: Sequence[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Indices that are all places of a dimension in order: what they pick is a view.
+"""Indices that are all places of a dimension in order: what they pick is a copy of a view.
 
 Masks of padded batches are written so, ``mask[batch[:, None, None, None], keys]``, where ``batch``
 and ``keys`` count all rows and columns.  Torch makes rows of a table of that, which programs do not
@@ -8,6 +8,7 @@ have where extents are symbols.
 from __future__ import annotations
 
 import operator
+from collections.abc import Container, Sequence
 from importlib import import_module
 from typing import Any, cast
 
@@ -18,17 +19,59 @@ WHOLE = slice(None, None, None)
 
 
 def view_whole_indices(graph_module: Any) -> None:
-    """Rewrites a graph in place, as ``torch.compile`` caught it, where an extent is a symbol."""
+    """Rewrites a graph in place, as ``torch.compile`` caught it, where an extent is a symbol.
+
+    What indices pick is new memory, and so is a copy of the view: either may be written later.
+    """
     graph = graph_module.graph
+    written = _written(graph)
     for node in graph.find_nodes(op="call_function", target=operator.getitem):
-        view = _view_of(node)
+        view = _view_of(node, written)
         if view is not None:
-            node.args = node.args[0], view
+            with graph.inserting_before(node):
+                seen = graph.call_function(operator.getitem, (node.args[0], view))
+                copy = graph.call_method("clone", (seen,))
+            copy.meta = {**node.meta}
+            node.replace_all_uses_with(copy)
+            graph.erase_node(node)
     # The indices go when the graph has no writes any more, which look like dead code here.
     graph_module.recompile()
 
 
-def _view_of(node: Any) -> tuple[Any, ...] | None:
+def _written(graph: Any) -> set[Any]:
+    """What calls write to: each tensor, and what it may be a view of."""
+    found = set[Any]()
+    for node in graph.nodes:
+        if not node.op.startswith("call_"):
+            continue
+        first: Any = node.args[0] if node.args and _writes(node) else None
+        targets = cast("Sequence[Any]", first) if isinstance(first, list | tuple) else [first]
+        for target in (*targets, node.kwargs.get("out")):
+            source: Any = target
+            while hasattr(source, "op") and source not in found:
+                found.add(source)
+                source = source.args[0] if source.args else None
+    return found
+
+
+def _writes(node: Any) -> bool:
+    """Whether a call writes to its first operand: ``x[0] = 1``, ``x += 1``, ``x.add_(1)``.
+
+    Those of lists, such as ``torch._foreach_add_``, write to each tensor of one.
+    """
+    name: str = getattr(node.target, "__name__", str(node.target))
+    is_changed = name.endswith("_") and not name.endswith("__")
+    return is_changed or name in _IN_PLACE
+
+
+_IN_PLACE = frozenset(
+    {"setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"}
+    | {"iand", "ior", "ixor", "ilshift", "irshift"}
+)
+"""What ``x[0] = 1``, ``x += 1`` and the like are called in ``operator``."""
+
+
+def _view_of(node: Any, written: Container[Any]) -> tuple[Any, ...] | None:
     """The index of a view that gives the same; ``None`` where indices pick elements."""
     given, result = _value(node.args[0]), _value(node)
     indices = _bracketed(node)
@@ -36,7 +79,7 @@ def _view_of(node: Any) -> tuple[Any, ...] | None:
         return None
     if len(indices) != given.dim():
         return None
-    axes = [*map(_counted, indices, given.shape)]
+    axes = [_counted(*each, written) for each in zip(indices, given.shape, strict=True)]
     view: list[Any] = []
     dimensions = 0
     for axis, extent in zip(axes, given.shape, strict=True):
@@ -53,25 +96,25 @@ def _view_of(node: Any) -> tuple[Any, ...] | None:
     return (*view, *[None] * (result.dim() - dimensions))
 
 
-def _counted(index: Any, extent: Any) -> int | None:
+def _counted(index: Any, extent: Any, written: Container[Any]) -> int | None:
     """The dimension, from the last, along which an index counts all places of an extent."""
     known = import_module("torch.fx.experimental.symbolic_shapes").statically_known_true
-    value, axis = _value(index), _axis(index)
+    value, axis = _value(index), _axis(index, written)
     if value is None or axis is None:
         return None
     return axis if known(value.shape[value.dim() - 1 - axis] == extent) else None
 
 
-def _axis(node: Any) -> int | None:
+def _axis(node: Any, written: Container[Any]) -> int | None:
     """The dimension, from the last, along which a tensor is 0, 1, 2 and so on; others are 1."""
     torch = import_torch()
     value = _value(node)
-    if value is None or node.op not in ("call_function", "call_method"):
+    if value is None or node in written or node.op not in ("call_function", "call_method"):
         return None
     if node.target is torch.arange:
         return 0 if len(node.args) == 1 and not {"end", "start", "step"} & {*node.kwargs} else None
     source = node.args[0] if node.args else None
-    before, inner = _value(source), _axis(source) if hasattr(source, "op") else None
+    before, inner = _value(source), _axis(source, written) if hasattr(source, "op") else None
     if before is None or inner is None:
         return None
     if node.target in (operator.add, "add", torch.add) and node.args[1:] == (0,):

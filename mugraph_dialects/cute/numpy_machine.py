@@ -60,6 +60,11 @@ def _has_places(tensor: Any) -> bool:
 
 def _copy_one_by_one(source: Any, target: Any, where: Any) -> None:
     """In order; a predicate is that of an element, or of a vector of the first mode."""
+    if where is not None and where.threads is not None:
+        raise LayoutError(
+            f"copy: the predicates are those of {where.threads} threads together; on numpy copy "
+            "thread by thread, or copy in a kernel."
+        )
     per_predicate = 1 if where is None else target.size() // where.size()
     for point in range(target.size()):
         if where is None or where[point // per_predicate]:

@@ -31,8 +31,9 @@ def measured_rows(shape: KernelShape) -> int:
         return 0
     rows, _, depth = products[0].sizes
     whole = depth * shape.iterations * shape.parts * ELEMENT_BYTES
-    tensors = [load.tensor_bytes for load in looped if load.bytes == rows * depth * ELEMENT_BYTES]
-    least = min(tensors, default=0)
+    tile = rows * depth * ELEMENT_BYTES
+    of_rows = [load for load in looped if load.bytes == tile and not load.has_columns]
+    least = min((load.tensor_bytes for load in of_rows), default=0)
     return next((timed for timed in TIMED_ROWS if timed * whole == least), 0)
 
 

@@ -174,6 +174,8 @@ class Load(NamedTuple):
     """Whether the threads of warp groups that multiply load it themselves, as scales."""
     in_parts: bool = False
     """Whether an iteration loads a part of a line of the cache, and later ones the rest."""
+    has_columns: bool = False
+    """Whether it has columns of a product's result, as weights have, and not its rows."""
 
     @property
     def row_registers(self) -> int:

@@ -3,7 +3,8 @@
 A function of a run takes its element at any place.  Where that place has digits by which something
 is chosen, the elements of a concatenation differ in form from those of one tensor.  A function that
 takes an element for each value of such a digit, one after the other, has the same arguments for
-both.  It says as much, as all that depends on the digit is in them.
+both.  It says as much, as all that depends on the digit is in them, and its name says which digit:
+a run of two elements, each twice, has the elements of one of both, twice, by another digit.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _of_factor(factor: Factor, power: Fraction, digit: Variable) -> NormalForm:
             if any(digit in free_variables(argument) for argument in arguments):
                 values = [{digit: Affine((), value)} for value in range(digit.extent)]
                 arguments = tuple(nf.substitute(a, value) for value in values for a in arguments)
-                function = f"{function} of {digit.extent} parts"
+                function = f"{function} of the {digit.extent} values of digit {digit.number}"
             factor = Application(function, arguments)
         case _:
             pass

@@ -31,8 +31,8 @@ from mugraph.runtime.equivalence.symbolic import (
 from mugraph.runtime.equivalence.symbolic_views import concatenated, seen_as, seen_through
 from mugraph.runtime.equivalence.tensors import Symbolic, SymbolicTensor
 
-LARGEST_PLACE = "place of the largest"
-"""The function that gives the places of the largest elements of a run."""
+LARGEST, LARGEST_PLACE = "largest of a run", "place of the largest"
+"""The functions that give the largest elements of a run, and their places."""
 
 
 def results_of(function: FuncOp, symbolic: Symbolic) -> list[SymbolicTensor]:
@@ -95,7 +95,7 @@ def _results(
                     symbolic.of_runs(
                         shape_of(result.type), name, op.reduced_dim, op.input, *operands
                     )
-                    for result, name in ((op.values, "largest"), (op.places, LARGEST_PLACE))
+                    for result, name in ((op.values, LARGEST), (op.places, LARGEST_PLACE))
                 ]
             case kn.GroupTilesOp() | kn.SortGroupsOp():
                 # Each table is a function of the whole list, and of how many rows a tile has.

@@ -398,13 +398,15 @@ class Symbolic:
         anywhere = [self.any_place(first - dim, extent) for dim, extent in enumerate(extents)]
         return self.at(operand, anywhere)
 
-    @staticmethod
-    def first_bound(operand: SymbolicTensor) -> int:
+    def first_bound(self, operand: SymbolicTensor) -> int:
         """The number of a variable below all that stand for any place in an operand's elements.
 
-        So a place in the whole operand is none of those that its elements are functions of.
+        So a place in the whole operand is none of those that its elements are functions of, also
+        where only digits are left of these.
         """
-        return min([0, *(each.number for each in free_variables(operand.body))]) - 1
+        free = free_variables(self.settled(operand.body))
+        known = (each for each in self.bound if not free.isdisjoint(self.scope.digits(each)))
+        return min((each.number for each in known), default=0) - 1
 
     def any_place(self, number: int, extent: int) -> Affine:
         """Any place along a dimension of a whole tensor."""

@@ -214,14 +214,14 @@ def scaled_exp_difference(x: Array, y: Array, scale: float) -> Array:
     return np.exp((x - y) * scale)
 
 
-LEAST_POWER, MOST_POWER = 2.0**-100, 2.0**127
-"""The smallest and the largest number that ``power_below`` gives."""
-
-
 def _power_below(x: Array) -> Array:
-    within = np.fmin(np.fmax(x, x.dtype.type(LEAST_POWER)), x.dtype.type(MOST_POWER))
-    _, exponents = np.frexp(within)
+    least, most = map(x.dtype.type, POWERS)
+    _, exponents = np.frexp(np.fmin(np.fmax(x, least), most))
     return np.ldexp(np.ones_like(x), exponents - 1)
+
+
+POWERS = 2.0**-100, 2.0**127
+"""The smallest and the largest number that ``power_below`` gives."""
 
 
 def power_below(x: Array) -> Array:

@@ -41,6 +41,24 @@ def test_functions_that_launch() -> None:
         run(y, x, 3.0)
 
 
+@cute.kernel
+def doubled_and_halved(x: Any, double: Any, half: Any) -> None:
+    thread, _y, _z = cute.arch.thread_idx()
+    double[thread] = x[thread] * 2.0
+    half[thread] = x[thread] * 0.5
+
+
+def test_arrays_that_are_written_are_apart_and_may_be_written() -> None:
+    x, y = np.ones(32, F32), np.ones(64, F32)
+    doubled_and_halved(x, y[:32], y[32:]).launch(grid=(1,), block=(32,)).run()
+    assert (y[:32] == 2).all() and (y[32:] == 0.5).all()
+    with pytest.raises(cute.KernelError, match="writes double and half, which share memory"):
+        doubled_and_halved(x, y[:32], y[31:63]).launch(grid=(1,), block=(32,)).run()
+    y.flags.writeable = False
+    with pytest.raises(cute.KernelError, match="writes half, whose array is read-only"):
+        doubled_and_halved(x, np.ones(32, F32), y[:32]).launch(grid=(1,), block=(32,)).run()
+
+
 def test_tensors_of_pytorch() -> None:
     torch = pytest.importorskip("torch")
     a, b = torch.rand(40, 33), torch.rand(40, 33)

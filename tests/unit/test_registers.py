@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from schedules import passes_as_written
+from xdsl.dialects.builtin import f32
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 
@@ -355,3 +356,21 @@ def test_blocks_of_long_chains_share_what_their_fragments_leave(
     target = target_named("h200")
     shared = plan_stensor_memory.blocks_that_share(kernel, 36864, target, threads=256)
     assert shared == blocks
+
+
+def test_rows_divided_by_what_is_kept_are_multiplied_by_its_inverse() -> None:
+    """The divisor itself stays, for what is computed of it afterwards."""
+    graph = mi.new_kernel_graph("shares")
+    x = graph.new_input((32, 64), dtype=f32)
+    total = mi.reduction(x, 1)
+    graph.mark_output(x / total)
+    graph.mark_output(x + total)
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    maps = [op.function.data.name for op in module.walk() if isinstance(op, sched.MapOp)]
+    assert maps[-3:] == ["reciprocal", "mul", "add"]
+    numbers = np.random.default_rng(0).uniform(1, 2, (32, 64)).astype(np.float32)
+    totals = numbers.sum(1, keepdims=True)
+    shares, added = run_function(module, None, [numbers])
+    np.testing.assert_allclose(shares, numbers / totals, rtol=1e-6)
+    np.testing.assert_allclose(added, numbers + totals, rtol=1e-6)

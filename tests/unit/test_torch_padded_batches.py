@@ -79,3 +79,79 @@ def test_indices_of_all_places_are_views(picked: Callable[..., Any], is_view: bo
     names = {name for name, _ in report.stayed}
     assert is_view == (not names and len(report.islands) == 1), str(report)
     assert is_view == ("aten.index_select.default" not in names)
+
+
+def places(x: Any) -> tuple[Any, Any]:
+    """All places of a matrix."""
+    return arange(x.shape[0])[:, None], arange(x.shape[1])[None, :]
+
+
+def with_a_written_result(x: Any) -> Any:
+    picked = x[places(x)]
+    picked += 1
+    return picked * x
+
+
+def with_a_written_operand(x: Any) -> Any:
+    picked = x[places(x)]
+    x.add_(1)
+    return picked * 2
+
+
+def with_a_written_place(x: Any) -> Any:
+    rows, columns = arange(x.shape[0]), arange(x.shape[1])
+    columns[0] = 1
+    return x[rows[:, None], columns[None, :]] * 2
+
+
+def with_zeroed_places(x: Any) -> Any:
+    rows, columns = arange(x.shape[0]), arange(x.shape[1])
+    rows.mul_(0)
+    return x[rows[:, None], columns[None, :]] * 2
+
+
+def with_zeroed_lists(x: Any) -> Any:
+    rows, columns = arange(x.shape[0]), arange(x.shape[1])
+    torch._foreach_mul_([rows, columns], 0)
+    return x[rows[:, None], columns[None, :]] * 2
+
+
+def returned(x: Any) -> Any:
+    return x[places(x)]
+
+
+def from_the_first_element(x: Any) -> Any:
+    return x[1:].as_strided((1, x.shape[1]), (x.shape[1], 1), 0) * 2
+
+
+def with_the_other_sign(x: Any) -> Any:
+    return torch._neg_view(x) * 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        with_a_written_result,
+        with_a_written_operand,
+        with_a_written_place,
+        with_zeroed_places,
+        with_zeroed_lists,
+        returned,
+        from_the_first_element,
+        with_the_other_sign,
+    ],
+)
+def test_what_indices_pick_is_memory_of_its_own(function: Callable[[Any], Any]) -> None:
+    """Also views of other elements, and of others' signs, are no more than views."""
+    torch._dynamo.reset()
+    made = torch.compile(function, backend="mugraph")
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for tokens in (5, 9):
+            x = torch.randn(2, tokens)
+            same = x.clone()
+            torch._dynamo.mark_dynamic(x, 1)
+            found = made(x)
+            torch.testing.assert_close(found, function(same))
+            found.add_(1)
+            torch.testing.assert_close(x, same)

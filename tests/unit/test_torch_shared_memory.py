@@ -55,3 +55,28 @@ def test_writes_are_seen_as_in_torch(function: Callable[[Any], Any]) -> None:
     torch.compiler.reset()
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(function, backend="mugraph")(x), function(x))
+
+
+def around_a_slice(x: Any) -> Any:
+    return (x * 2)[1:, ::2].as_strided((3, 4), (5, 1), 0)
+
+
+def test_views_by_strides_read_what_stands_around_a_slice() -> None:
+    x = torch.randn(4, 4)
+    with torch.no_grad():
+        made = torch.compile(around_a_slice, backend="mugraph")
+        torch.testing.assert_close(made(x), around_a_slice(x))
+
+
+def doubled_and_squared(x: Any, z: Any) -> tuple[Any, Any]:
+    return x * 2, (z * z).imag
+
+
+def test_inputs_whose_sign_is_no_part_of_their_memory() -> None:
+    x, y = torch.randn(2, 4, 4)
+    numbers = torch.complex(x, y).conj()
+    torch.compiler.reset()
+    with torch.no_grad():
+        made = torch.compile(doubled_and_squared, backend="mugraph")
+        given = torch._neg_view(x), numbers
+        torch.testing.assert_close(made(*given), doubled_and_squared(*given))

@@ -95,6 +95,8 @@ class Moved(NamedTuple):
     """Whether it is numbers of rows, or one, that scale products of warp groups."""
     innermost: int | None
     """The number of the dimension that lies innermost, if it has one."""
+    has_columns: bool
+    """Whether it has columns of a product's result, as weights have, and not its rows."""
 
     @classmethod
     def of(cls, space: TileSpace, op: tb.InputOp | tb.OutputOp) -> Moved:
@@ -111,7 +113,10 @@ class Moved(NamedTuple):
         order, aligned = memory_order(op), tensor_alignment(op)
         scales = isinstance(op, tb.InputOp) and _scales_loaded(op)
         inner = numbers[order[0]]
-        return cls(tile, tuple(free), size, total, stays, extents, order, aligned, scales, inner)
+        columns = {space.numbers[product.results[0]][-1] for product in space.products} - {None}
+        lies = stays, extents, order, aligned
+        has_columns = not columns.isdisjoint(numbers)
+        return cls(tile, tuple(free), size, total, *lies, scales, inner, has_columns)
 
     def alignment(self, shape: Sequence[int]) -> int:
         """The bytes, 16 at most, of which rows of a tile of these extents start at multiples."""

@@ -220,7 +220,8 @@ class TiledKernel:
             row = load.row_bytes(shape)
             beside = looped and load.scales_products and min(row, aligned) < VECTOR_BYTES
             in_parts = load.cuts_lines(partition, shape)
-            loads.append(Load(loaded, tensor, looped, row, aligned, padding, beside, in_parts))
+            how = beside, in_parts, load.has_columns
+            loads.append(Load(loaded, tensor, looped, row, aligned, padding, *how))
             kept += 0 if looped else math.prod(shape) * size
         nothing = PhaseWork((), 0)
         stored = [

@@ -14,6 +14,7 @@ from mugraph.dialects.likeness import likeness_of
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import LONG_CHUNK, MATRIX_CHUNK, scans_of
 from mugraph.passes.program.decompose_program import decompose_program
+from mugraph.passes.program.fold_leading import fold_leading
 from mugraph.passes.program.fuse_kernels.attempts import Known
 from mugraph.passes.program.fuse_kernels.concatenations import take_concatenations_apart
 from mugraph.passes.program.fuse_kernels.copied import is_free
@@ -73,6 +74,14 @@ def prepare_program(function: FuncOp) -> None:
     write_results_again(function)
 
 
+def fold_prepared(function: FuncOp) -> bool:
+    """Makes leading dimensions of a prepared program one; returns whether there are such."""
+    if not fold_leading(function):
+        return False
+    simplify_program(function)
+    return True
+
+
 @dataclass
 class Found:
     """The kernels found for a program."""
@@ -84,9 +93,18 @@ class Found:
 
     @classmethod
     def of(cls, function: FuncOp, target: Target, *, certificates: bool = False) -> Found:
-        """The kernels of least estimated time of a function as it is written."""
+        """The kernels of least estimated time of a function as it is written.
+
+        Where leading dimensions leave no axis for rows, also of one with some of them as one.
+        """
         prepare_program(function)
-        return cls.of_prepared(function, target, certificates=certificates)
+        folded = function.clone()
+        found = cls.of_prepared(function, target, certificates=certificates)
+        if not fold_prepared(folded):
+            return found
+        known = found.fusion.known
+        other = cls.of_prepared(folded, target, certificates=certificates, known=known)
+        return _moved(other, function) if other.time < found.time else found
 
     @classmethod
     def of_prepared(
@@ -115,10 +133,16 @@ class Found:
         """
         prepared = function.clone()
         prepare_program(prepared)
-        found = Found(Fusion(prepared, self.fusion.target, self.fusion.certificates), self.groups)
+        found = self._groups_in(prepared)
+        if not self.is_like(found) and fold_prepared(prepared):
+            found = self._groups_in(prepared)
         if not self.is_like(found) or found.time == math.inf:
             return None
         return _moved(found.joined(), function)
+
+    def _groups_in(self, function: FuncOp) -> Found:
+        """The same groups of the operators of a prepared function."""
+        return Found(Fusion(function, self.fusion.target, self.fusion.certificates), self.groups)
 
     def is_like(self, other: Found) -> bool:
         """Whether operators of another program have the numbers that they have in this one."""

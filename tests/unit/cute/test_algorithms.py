@@ -207,6 +207,13 @@ def test_gemm_says_what_an_instruction_needs() -> None:
 # --- copies across threads ---
 
 
+def test_predicates_of_several_threads_are_refused() -> None:
+    x, y, holds = (make_tensor(np.ones(32, np.int8), Layout((8, 4))) for _ in range(3))
+    mine = [local_partition(one, Layout((8, 1)), np.arange(8)) for one in (x, y, holds)]
+    with pytest.raises(LayoutError, match="predicates are those of 8 threads together"):
+        copy_if(mine[2], mine[0], mine[1])
+
+
 @pytest.mark.parametrize(
     ("name", "operand"),
     [

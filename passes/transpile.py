@@ -121,7 +121,7 @@ def transpile_pipeline(
         StoreRowsPass(),
         LoadTablesEarlyPass(),
         CombineInClustersPass(arch),
-        CombineInLastBlocksPass(),
+        CombineInLastBlocksPass(arch),
         SettledLoadsPass(arch),
         SpreadBlocksPass(arch),
         PackBlocksPass(arch),

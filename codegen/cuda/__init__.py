@@ -24,14 +24,12 @@ from mugraph.codegen.cuda.channels import map_parameters
 from mugraph.codegen.cuda.collectives import HEADER as COLLECTIVES
 from mugraph.codegen.cuda.collectives import communicators_of
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
+from mugraph.codegen.cuda.execute import EXECUTE, print_execute, print_init
 from mugraph.codegen.cuda.host import (
-    EXECUTE,
     HostPrinter,
     Joined,
     alignment_checks,
     find_places,
-    print_execute,
-    print_init,
     workspace_bytes,
 )
 from mugraph.codegen.cuda.kernel import KernelKind, print_joined_kernel, print_kernel

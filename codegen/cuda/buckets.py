@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import FuncOp
 
 from mugraph.codegen.cuda.cpp import Writer
-from mugraph.codegen.cuda.host import EXECUTE, execute_head
+from mugraph.codegen.cuda.execute import EXECUTE, execute_head
 from mugraph.dialects.named_extents import argument_names, named_extents
 
 

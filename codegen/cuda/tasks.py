@@ -20,7 +20,8 @@ from mugraph.codegen.cuda.channels import (
     print_host_maps,
 )
 from mugraph.codegen.cuda.cpp import Writer, stored_type
-from mugraph.codegen.cuda.host import HostPrinter, print_part
+from mugraph.codegen.cuda.execute import print_part
+from mugraph.codegen.cuda.host import HostPrinter
 from mugraph.codegen.cuda.kernel import TASK, open_kernel
 from mugraph.codegen.cuda.names import Names
 from mugraph.dialects import sched

@@ -32,7 +32,7 @@ from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import CanJoin
 from mugraph.dialects.kn.scatter import ScatterOp
-from mugraph.dialects.kn.workspace import WorkspaceOp, memory_root
+from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WorkspaceOp, memory_root
 from mugraph.dialects.launch_extents import (
     largest_held,
 )
@@ -114,6 +114,7 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         """Checks arguments and results against the kernel's parameters."""
         super().verify_()
         kernel = self.resolve()
+        self._verify_counters()
         if self.cluster is not None:
             self._verify_cluster(self.cluster.value.data)
         elif self.last is not None:
@@ -158,13 +159,16 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     def arriving_fault(self, table: int, number: SSAValue, dim: int) -> str | None:
         """Why not only the row of that number of an input, along ``dim``, is written late.
 
-        ``None`` where that is so: of this call a scatter of one row in place writes to the table.
-        What was launched before the call is complete: its first kernel starts behind all of that.
+        ``None`` where that is so: of this call a scatter of one row in place writes to the table,
+        a result of the function.  What was launched before the call is complete: its first kernel
+        starts behind all of that.
         """
         scatter = memory_root(self.arguments[table]).owner
         rows = scatter.placed_rows() if isinstance(scatter, ScatterOp) else None
         if not isinstance(scatter, ScatterOp) or rows is None:
             return "no row of it is written in place"
+        if scatter.workspace_offsets() != (NOT_IN_WORKSPACE,):
+            return "it lies in the workspace, whose bytes other tensors may have until then"
         if memory_root(scatter.rows) is not memory_root(number):
             return f"the row that is written has the number {value_label(scatter.rows)}"
         parameter = self.resolve().body.block.args[table]
@@ -197,6 +201,20 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         fault = self.last_fault(producer, size)
         if fault is not None:
             raise VerifyException(f"{op_label(self)} cannot run in the last of {size}: {fault}")
+
+    def _verify_counters(self) -> None:
+        if self.cluster is not None and self.last is not None:
+            raise OperatorError(
+                "blocks of a producer run it in clusters, or the last ones, not both"
+            )
+        if self.counters is None:
+            return
+        first = self.counters.value.data
+        if self.last is None or first < 0 or first % COUNTER_BYTES:
+            raise OperatorError(
+                f"counters {first} must be of a kernel that runs in last blocks ('last'), and "
+                f"begin at a multiple of {COUNTER_BYTES} bytes of the workspace"
+            )
 
     def last_fault(self, producer: LaunchOp, size: int) -> str | None:
         """Why the last of ``size`` blocks each cannot consume what another launch computes.

@@ -32,6 +32,7 @@ from mugraph.dialects.sched.accesses import (
     plain_access,
     stage_reference,
 )
+from mugraph.dialects.sched.grid import GridWaitOp
 from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.mappings import (
     Access,
@@ -340,6 +341,24 @@ class CopyOp(WritesTiles, HasThreadAccesses):
                 f"{op_label(self)} copies a tile early, or the row of it that arrives, so it must "
                 "be asynchronous, and its kernel must name that row of the table ('arriving')"
             )
+        if self._other_half() is None:
+            other = "an 'arriving' copy of it behind" if self.is_early else "an 'early' one before"
+            raise VerifyException(
+                f"{op_label(self)} brings a part of a tile only, expected {other} "
+                "'sched.grid_wait' in the same block, dealt out alike"
+            )
+
+    def _other_half(self) -> CopyOp | None:
+        """The copy that brings the row of an early one, or the early one of such a row."""
+        ops = [] if self.parent is None else list(self.parent.ops)
+        waits = [at for at, op in enumerate(ops) if isinstance(op, GridWaitOp)]
+        for other in [op for op in ops if isinstance(op, CopyOp)]:
+            early, late = (self, other) if self.is_early else (other, self)
+            apart = any(ops.index(early) < at < ops.index(late) for at in waits)
+            alike = (*other.operands, other.partition) == (*self.operands, self.partition)
+            if early.is_early and late.is_arriving and apart and alike:
+                return other
+        return None
 
     def _verify_async(self, width: int) -> None:
         if not isinstance(self.destination.type, SharedType):

@@ -19,10 +19,20 @@ from mugraph.dialects.sched.programs import is_task
 from mugraph.passes.memory.lifetimes import views_of
 from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT, plan_dtensor_memory
 from mugraph.passes.schedule.analysis.hazards.last_blocks import read_of_others
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+COUNTING_BYTES = 128
+"""What ``tb::is_last`` takes of shared memory besides, with what aligns the rest behind it."""
 
 
-def needed_by(launch: sched.LaunchOp) -> list[SSAValue]:
-    """Analysis: what a launch reads: its arguments, and the numbers of rows that it stores."""
+def fits(launches: Sequence[sched.LaunchOp], consumer: sched.LaunchOp, target: Target) -> bool:
+    """Analysis: whether blocks of a launch have room for those of a consumer, and to count."""
+    needed = max(each.resolve().smem_bytes or 0 for each in (*launches, consumer))
+    return needed + COUNTING_BYTES <= target.shared_memory_per_block
+
+
+def numbers_needed(launch: sched.LaunchOp) -> list[SSAValue]:
+    """Analysis: the tensors with the numbers of rows that a launch stores."""
     stored = [
         use.operation
         for output in launch.outputs
@@ -30,17 +40,17 @@ def needed_by(launch: sched.LaunchOp) -> list[SSAValue]:
         for use in seen.uses
         if isinstance(use.operation, kn.ScatterOp) and use.operation.is_stored
     ]
-    return [*launch.arguments, *(scatter.rows for scatter in stored)]
+    return [memory_root(scatter.rows) for scatter in stored]
 
 
 def is_there(value: SSAValue, launch: sched.LaunchOp) -> bool:
-    """Analysis: whether what computes a tensor stands in front of a launch."""
-    owner = memory_root(value).owner
+    """Analysis: whether what computes or views a tensor stands in front of a launch."""
+    owner = value.owner
     return not isinstance(owner, Operation) or owner.is_before_in_block(launch)
 
 
 def producer_in(
-    launches: Sequence[sched.LaunchOp], consumer: sched.LaunchOp
+    launches: Sequence[sched.LaunchOp], consumer: sched.LaunchOp, target: Target
 ) -> sched.LaunchOp | None:
     """Choice: the kernel of one launch whose last blocks could run a consumer of its parts.
 
@@ -50,15 +60,17 @@ def producer_in(
     if len(sources) != 1:
         return None
     (producer,) = sources
-    others = [value for value in needed_by(consumer) if value.owner is not producer]
+    others = [value for value in consumer.arguments if value.owner is not producer]
+    others += numbers_needed(consumer)
     size = producer.task_count() // consumer.task_count()
-    fits = consumer.last_fault(producer, size) is None
-    if not fits or not all(is_there(value, launches[0]) for value in others):
+    if consumer.last_fault(producer, size) is not None or not fits(launches, consumer, target):
+        return None
+    if not all(is_there(value, launches[0]) for value in others):
         return None
     return producer if read_of_others(producer, consumer) is None else None
 
 
-def pairs_in(function: FuncOp) -> Iterator[tuple[sched.LaunchOp, sched.LaunchOp]]:
+def pairs_in(function: FuncOp, target: Target) -> Iterator[tuple[sched.LaunchOp, sched.LaunchOp]]:
     """Choice: producers that share a launch, of which one brings weights, and their consumers.
 
     One of each launch.  A kernel alone is left to ``--combine-in-clusters``: other blocks than
@@ -68,7 +80,7 @@ def pairs_in(function: FuncOp) -> Iterator[tuple[sched.LaunchOp, sched.LaunchOp]
     for launch in launches_of(function.body.block.ops):
         launches = [op for op in launch if isinstance(op, sched.LaunchOp)]
         if len(launches) == 1 and len(launch) == 1:
-            found = [(each, op) for each in open_ if (op := producer_in(each, launches[0]))]
+            found = [(each, op) for each in open_ if (op := producer_in(each, launches[0], target))]
             for together, producer in found[:1]:
                 open_.remove(together)
                 yield producer, launches[0]
@@ -78,9 +90,9 @@ def pairs_in(function: FuncOp) -> Iterator[tuple[sched.LaunchOp, sched.LaunchOp]
             open_.append(launches)
 
 
-def combine_in_last_blocks(function: FuncOp) -> None:
+def combine_in_last_blocks(function: FuncOp, target: Target) -> None:
     """Rewrite: puts consumers behind their producers, and counters behind the workspace."""
-    pairs = list(pairs_in(function))
+    pairs = list(pairs_in(function, target))
     if not pairs:
         return
     for producer, consumer in pairs:
@@ -131,11 +143,14 @@ class CombineInLastBlocksPass(ModulePass):
 
     name = "combine-in-last-blocks"
 
+    arch: str = DEFAULT_TARGET
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function of the module."""
+        target = target_named(self.arch)
         for function in op.walk():
             if not isinstance(function, FuncOp) or is_foreign(function):
                 continue
             planned = WORKSPACE_BYTES in function.attributes and len(function.body.blocks) == 1
             if planned and not any(map(is_task, function.walk())):
-                combine_in_last_blocks(function)
+                combine_in_last_blocks(function, target)

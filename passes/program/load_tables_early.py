@@ -145,8 +145,9 @@ class LoadTablesEarlyPass(ModulePass):
     Attention of a decode step reads a cache into which the kernel before it stores one row.  Its
     threads load whole tiles before they wait, with what lies in place of that row by then, and the
     row once they have waited (``sched.copy ... arriving``).  Only tiles that the kernel has asked
-    for (``--prefetch-tables``), in blocks that load ``least`` bytes of them.  The first kernel of
-    such a function starts when all that was launched before is complete, so that what others wrote
+    for (``--prefetch-tables``), in blocks that load ``least`` bytes of them, of tables that are
+    results of the function: in the workspace others may lie there before.  The first kernel of such
+    a function starts when all that was launched before is complete, so that what others wrote
     to the table is there.  The workspace is planned anew.
     Pre-condition: ``--wait-apart``, ``--store-rows``.
 

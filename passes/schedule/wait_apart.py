@@ -77,13 +77,16 @@ def wait_apart(arrivals: Arrivals, places: Mapping[sched.CopyOp, Operation]) -> 
     ordered = [op for op in loop.ops if op in places.values()]
     first = arrivals.commit if arrivals.others else arrivals.asked[-1]
     copies = [op for op in block.ops if op is first or isinstance(op, sched.CopyOp)]
-    anchor = copies[-1].next_op
-    assert anchor is not None
+    last = copies[-1]
     for number, barrier in enumerate(ordered):
         for copy in [copy for copy in arrivals.asked if places[copy] is barrier]:
-            copy.detach()
-            block.insert_op_before(copy, anchor)
-        block.insert_op_before(sched.CommitOp(), anchor)
+            if copy is not last:
+                copy.detach()
+                block.insert_op_after(copy, last)
+                last = copy
+        commit = sched.CommitOp()
+        block.insert_op_after(commit, last)
+        last = commit
         loop.insert_op_before(sched.WaitOp(len(ordered) - 1 - number), barrier)
     if arrivals.others:
         loop.insert_op_before(sched.WaitOp(len(ordered)), arrivals.wait)

@@ -10,11 +10,15 @@ from xdsl.passes import PassPipeline
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from mugraph.dialects import sched
+from mugraph.codegen.cuda import print_module
+from mugraph.codegen.cuda.cpp import CodegenError
+from mugraph.dialects import kn, sched
 from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.tensor_types import shape_of, with_layout
+from mugraph.passes.program.combine_in_last_blocks import CombineInLastBlocksPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.schedule.check_hazards import CheckHazardsPass
+from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
 from mugraph.reading import make_context, parse_text
 from mugraph.runtime.cuda import generate_cuda
@@ -66,6 +70,14 @@ def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
     return module
 
 
+def until_last_blocks(text: str) -> ModuleOp:
+    """The schedule in front of ``--combine-in-last-blocks``."""
+    module, pipeline = parse_text(make_context(), text, "f"), transpile_pipeline("sm_90a")
+    at = next(n for n, each in enumerate(pipeline) if isinstance(each, CombineInLastBlocksPass))
+    PassPipeline(pipeline[:at]).apply(make_context(), module)
+    return module
+
+
 def consumers_of(module: ModuleOp) -> list[sched.LaunchOp]:
     """The launches of kernels that run in last blocks."""
     return [op for op in module.walk() if isinstance(op, sched.LaunchOp) and op.last]
@@ -112,6 +124,36 @@ def test_others_are_launched(why: str, text: str, arch: str) -> None:
     assert not consumers_of(scheduled(text, arch)), why
 
 
+def test_views_behind_the_producer_are_not_there() -> None:
+    """A kernel that reads one stays where it is, though what it views is there."""
+    step = STEP.replace(
+        "%r#N = kn.customized %p#N",
+        "%b#N = kn.transpose %x dims [1, 0, 2, 3] : ROWS -> tensor<4x1x2x64xf16>\n"
+        "  %r#N = kn.customized %p#N, %b#N",
+    )
+    step = step.replace("(PARTS) ->", "(PARTS, tensor<4x1x2x64xf16>) ->")
+    step = step.replace("^bb0(%dp: PARTS)", "^bb0(%dp: PARTS, %db: tensor<4x1x2x64xf16>)")
+    module = until_last_blocks(program(step))
+    view = next(op for op in module.walk() if isinstance(op, kn.ViewOp))
+    user = next(iter(view.result.uses)).operation
+    view.detach()
+    assert user.parent is not None
+    user.parent.insert_op_before(view, user)
+    CombineInLastBlocksPass().apply(make_context(), module)
+    module.verify()
+    assert len(consumers_of(module)) == 1
+
+
+def test_blocks_have_room_to_count() -> None:
+    """A kernel that takes all shared memory of a block stays where it is."""
+    module = until_last_blocks(program())
+    kernel = next(op for op in reversed(list(module.ops)) if isinstance(op, sched.KernelOp))
+    kernel.smem = IntegerAttr(target_named("sm_90a").shared_memory_per_block, i64)
+    CombineInLastBlocksPass("sm_90a").apply(make_context(), module)
+    assert all(consumer.resolve() is not kernel for consumer in consumers_of(module))
+    assert any(op.resolve() is kernel for op in module.walk() if isinstance(op, sched.LaunchOp))
+
+
 def test_what_other_blocks_write_is_a_hazard() -> None:
     """They may not have ended."""
     module = scheduled(program())
@@ -155,3 +197,32 @@ def test_counts_are_verified() -> None:
     consumers_of(module)[0].last = IntegerAttr(2, i64)
     with pytest.raises(VerifyException, match="which takes 8 blocks, not 16"):
         module.verify()
+
+
+@pytest.mark.parametrize(
+    ("last", "cluster", "counters", "fault"),
+    [
+        (4, None, 2, "counters 2 must be of .* and begin at a multiple of 4 bytes"),
+        (None, None, 0, "counters 0 must be of a kernel that runs in last blocks"),
+        (4, 4, 0, "in clusters, or the last ones, not both"),
+    ],
+)
+def test_counters_are_of_last_blocks(
+    last: int | None, cluster: int | None, counters: int, fault: str
+) -> None:
+    """What has blocks of its own, or clusters, counts nothing."""
+    consumer = consumers_of(scheduled(program()))[0]
+    consumer.last = None if last is None else IntegerAttr(last, i64)
+    consumer.cluster = None if cluster is None else IntegerAttr(cluster, i64)
+    consumer.counters = IntegerAttr(counters, i64)
+    with pytest.raises(VerifyException, match=fault):
+        consumer.verify()
+
+
+def test_last_blocks_without_counters_are_not_printed() -> None:
+    """The sentence names the launch that needs them."""
+    module = scheduled(program())
+    consumer = consumers_of(module)[0]
+    consumer.counters = None
+    with pytest.raises(CodegenError, match="%r0 runs in last blocks, which have no counters"):
+        print_module(module)

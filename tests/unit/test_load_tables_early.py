@@ -37,6 +37,12 @@ def step(rows: int = 576) -> str:
     return STEP.replace("ROWS", str(rows))
 
 
+WITHIN_A_CALL = (
+    step()
+    .replace("-> (tensor<576x128xf16>, ", "-> (")
+    .replace("return %rows, %y : tensor<576x128xf16>, ", "return %y : ")
+)
+"""Only the product is a result."""
 TWO_ROWS = step().replace("<1x128xf16", "<2x128xf16").replace("<1xi64", "<2xi64")
 
 
@@ -99,6 +105,18 @@ def test_the_call_starts_behind_all_others() -> None:
     assert [*map(host.index, order)] == sorted(map(host.index, order))
 
 
+def test_loads_may_come_last() -> None:
+    """A kernel without sums in registers has nothing to clear behind them."""
+    text = step(5).replace("grid [3,", "grid [1,").replace("%dq imap [-1,", "%dq imap [0,")
+    text = text.replace("<1x128xf16", "<1x1x128xf16").replace("<128x8xf16", "<5x128x8xf16")
+    for old, new in (("192x", "5x1x"), ("<5x128xf16", "<5x1x128xf16"), ("<5x8xf16", "<5x1x8xf16")):
+        text = text.replace(old, new)
+    module = scheduled(text)
+    (loads,) = (op for op in module.walk() if isinstance(op, sched.PrologueOp))
+    *_, last, _ = loads.body.block.ops
+    assert isinstance(last, sched.CommitOp)
+
+
 @pytest.mark.parametrize(
     ("why", "text", "arch"),
     [
@@ -106,6 +124,7 @@ def test_the_call_starts_behind_all_others() -> None:
         ("blocks load 32 KB", step().replace("192x", "128x").replace("576x", "384x"), "sm_90a"),
         ("two rows are written", TWO_ROWS, "sm_90a"),
         ("the table is no result", step().replace("return %rows", "return %table"), "sm_90a"),
+        ("it lies in the workspace, which others use before", WITHIN_A_CALL, "sm_90a"),
     ],
 )  # fmt: skip
 def test_others_wait(why: str, text: str, arch: str) -> None:
@@ -123,6 +142,18 @@ def test_the_row_is_that_of_the_scatter() -> None:
     launch.operands[number] = function.regions[0].block.args[3]
     with pytest.raises(VerifyException, match="the row that is written has the number"):
         module.verify()
+
+
+@pytest.mark.parametrize(
+    ("kept", "missing"), [(0, "an 'arriving' copy of it behind"), (1, "early")]
+)
+def test_both_copies_of_a_tile_are_there(kept: int, missing: str) -> None:
+    """One of them brings only a part of it."""
+    module = scheduled(step())
+    copies = copies_of(module)
+    copies.pop(1 - kept).detach()
+    with pytest.raises(VerifyException, match=missing):
+        copies[0].verify()
 
 
 def test_copies_of_other_tensors_are_not_early() -> None:

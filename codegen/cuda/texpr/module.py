@@ -17,12 +17,11 @@ from mugraph.codegen.cuda.channels import (
     print_map_prefetch,
 )
 from mugraph.codegen.cuda.cpp import CodegenError, Writer
+from mugraph.codegen.cuda.execute import print_execute, print_init
 from mugraph.codegen.cuda.host import (
     HostPrinter,
     alignment_check,
-    print_execute,
     print_host_operation,
-    print_init,
     print_launch,
     workspace_bytes,
 )

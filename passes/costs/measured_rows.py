@@ -44,6 +44,8 @@ def measured_rows(shape: KernelShape) -> int:
     tile = rows * depth * ELEMENT_BYTES
     of_rows = [load for load in looped if load.bytes == tile and not load.has_columns]
     least = min((load.tensor_bytes for load in of_rows), default=0)
+    if not whole:  # of the product only its instructions are known
+        return 0
     count, rest = divmod(least, whole)
     return 0 if rest else timed_rows(count)
 

@@ -33,6 +33,7 @@ def decode() -> mi.KernelGraph:
     return graph
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("at_once", [5, 8, 12, 20])
 def test_any_number_of_blocks_may_share_a_loop(at_once: int) -> None:
     """Of 2 to 8 loops 2 or 3 blocks each take tiles, by how many run at once."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -96,27 +96,37 @@ class Pieces:
         """The form with sums in pieces that are nested in its factors."""
         if not any(map(self.cuts, form.summed_extents)):
             return form
-        total = NormalForm()
-        for term in form.terms:
-            bound, factors = freed(term)
-            product = nf.constant(term.coefficient)
-            for factor, power in factors:
-                product = nf.multiply(product, self.of_factor(factor, power))
-            total = nf.add(total, nf.sum_over(product, bound))
-        return total
+        return with_factors(form, lambda factor, power: with_inner(factor, power, self.of))
 
-    def of_factor(self, factor: Factor, power: Fraction) -> NormalForm:
-        """A factor whose sums are in pieces."""
-        match factor:
-            case Exponential(exponent):
-                return nf.exponential(nf.scale(self.of(exponent), power))
-            case Power(base):
-                factor = Power(self.of(base))
-            case Application(function, arguments):
-                factor = Application(function, tuple(map(self.of, arguments)))
-            case _:
-                pass
-        return NormalForm((Term(Fraction(1), (), ((factor, power),)),))
+
+def with_factors(
+    form: NormalForm, of_factor: Callable[[Factor, Fraction], NormalForm]
+) -> NormalForm:
+    """The form with another one for each factor and its power."""
+    total = NormalForm()
+    for term in form.terms:
+        bound, factors = freed(term)
+        product = nf.constant(term.coefficient)
+        for factor, power in factors:
+            product = nf.multiply(product, of_factor(factor, power))
+        total = nf.add(total, nf.sum_over(product, bound))
+    return total
+
+
+def with_inner(
+    factor: Factor, power: Fraction, inner: Callable[[NormalForm], NormalForm]
+) -> NormalForm:
+    """A factor's power, with another form for each one that the factor holds."""
+    match factor:
+        case Exponential(exponent):
+            return nf.exponential(nf.scale(inner(exponent), power))
+        case Power(base):
+            factor = Power(inner(base))
+        case Application(function, arguments):
+            factor = Application(function, tuple(map(inner, arguments)))
+        case _:
+            pass
+    return NormalForm((Term(Fraction(1), (), ((factor, power),)),))
 
 
 def freed(term: Term) -> tuple[list[Variable], Factors]:

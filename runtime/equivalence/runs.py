@@ -13,13 +13,11 @@ from fractions import Fraction
 
 from mugraph.runtime.equivalence import normal_form as nf
 from mugraph.runtime.equivalence.indices import Affine, Variable
-from mugraph.runtime.equivalence.pieces import freed
+from mugraph.runtime.equivalence.pieces import with_factors, with_inner
 from mugraph.runtime.equivalence.terms import (
     Application,
-    Exponential,
     Factor,
     NormalForm,
-    Power,
     Term,
     free_variables,
 )
@@ -32,29 +30,16 @@ def by_values(form: NormalForm, digit: Variable) -> NormalForm:
     """
     if digit not in free_variables(form):
         return form
-    total = NormalForm()
-    for term in form.terms:
-        bound, factors = freed(term)
-        product = nf.constant(term.coefficient)
-        for factor, power in factors:
-            product = nf.multiply(product, _of_factor(factor, power, digit))
-        total = nf.add(total, nf.sum_over(product, bound))
-    return total
+    return with_factors(form, lambda factor, power: _of_factor(factor, power, digit))
 
 
 def _of_factor(factor: Factor, power: Fraction, digit: Variable) -> NormalForm:
-    match factor:
-        case Exponential(exponent):
-            return nf.exponential(nf.scale(by_values(exponent, digit), power))
-        case Power(base):
-            factor = Power(by_values(base, digit))
-        case Application(function, arguments):
-            arguments = tuple(by_values(argument, digit) for argument in arguments)
-            if any(digit in free_variables(argument) for argument in arguments):
-                values = [{digit: Affine((), value)} for value in range(digit.extent)]
-                arguments = tuple(nf.substitute(a, value) for value in values for a in arguments)
-                function = f"{function} of the {digit.extent} values of digit {digit.number}"
-            factor = Application(function, arguments)
-        case _:
-            pass
-    return NormalForm((Term(Fraction(1), (), ((factor, power),)),))
+    if not isinstance(factor, Application):
+        return with_inner(factor, power, lambda form: by_values(form, digit))
+    function = factor.function
+    arguments = tuple(by_values(argument, digit) for argument in factor.arguments)
+    if any(digit in free_variables(argument) for argument in arguments):
+        values = [{digit: Affine((), value)} for value in range(digit.extent)]
+        arguments = tuple(nf.substitute(a, value) for value in values for a in arguments)
+        function = f"{function} of the {digit.extent} values of digit {digit.number}"
+    return NormalForm((Term(Fraction(1), (), ((Application(function, arguments), power),)),))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -48,6 +49,12 @@ class Symbol(Extent):
 def is_symbol(value: Any) -> bool:
     """Whether a value is a number that is known only when a graph runs."""
     return isinstance(value, import_torch().SymInt) and value.node.maybe_as_int() is None
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether two extents are equal, whatever values their symbols have."""
+    known = import_module("torch.fx.experimental.symbolic_shapes").statically_known_true
+    return known(one == other)
 
 
 def extent_of(value: Any) -> int:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from mugraph.torch.operator import import_torch
 from mugraph.torch.strided_views import views_memory
-from mugraph.torch.symbols import is_symbol
+from mugraph.torch.symbols import are_equal, is_symbol
 
 
 def leave_out_unchanged(graph_module: Any) -> None:
@@ -45,7 +44,4 @@ def _is_unchanged(node: Any) -> bool:
 
 
 def _are_same(numbers: Sequence[Any], others: Sequence[Any]) -> bool:
-    known = import_module("torch.fx.experimental.symbolic_shapes").statically_known_true
-    return len(numbers) == len(others) and all(
-        known(one == other) for one, other in zip(numbers, others, strict=True)
-    )
+    return len(numbers) == len(others) and all(map(are_equal, numbers, others))

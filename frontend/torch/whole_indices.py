@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Container, Sequence
-from importlib import import_module
 from typing import Any, cast
 
 from mugraph.torch.operator import import_torch
-from mugraph.torch.symbols import is_symbol
+from mugraph.torch.symbols import are_equal, is_symbol
 
 WHOLE = slice(None, None, None)
 
@@ -98,11 +97,10 @@ def _view_of(node: Any, written: Container[Any]) -> tuple[Any, ...] | None:
 
 def _counted(index: Any, extent: Any, written: Container[Any]) -> int | None:
     """The dimension, from the last, along which an index counts all places of an extent."""
-    known = import_module("torch.fx.experimental.symbolic_shapes").statically_known_true
     value, axis = _value(index), _axis(index, written)
     if value is None or axis is None:
         return None
-    return axis if known(value.shape[value.dim() - 1 - axis] == extent) else None
+    return axis if are_equal(value.shape[value.dim() - 1 - axis], extent) else None
 
 
 def _axis(node: Any, written: Container[Any]) -> int | None:

@@ -17,6 +17,7 @@ from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
 from mugraph.dialects.sched.programs import is_task
 from mugraph.passes.memory.lifetimes import views_of
+from mugraph.passes.memory.packing.allocate import aligned
 from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT, plan_dtensor_memory
 from mugraph.passes.schedule.analysis.hazards.last_blocks import read_of_others
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
@@ -106,7 +107,7 @@ def combine_in_last_blocks(function: FuncOp, target: Target) -> None:
     plan_dtensor_memory(function)
     planned = function.attributes[WORKSPACE_BYTES]
     assert isinstance(planned, IntegerAttr)
-    start = -(-planned.value.data // ALIGNMENT) * ALIGNMENT
+    start = aligned(planned.value.data, ALIGNMENT)
     end = start
     for _, consumer in pairs:
         consumer.counters = IntegerAttr(start, i64)

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.named_extents import is_one_of_buckets
@@ -79,15 +80,10 @@ def parts_of(kernel: sched.KernelOp, target: Target) -> BlockParts | None:
     return BlockParts(axis, at_once)
 
 
-def users_of_kernels(module: ModuleOp) -> dict[sched.KernelOp, list[FuncOp]]:
-    """Analysis: the functions that launch each kernel."""
-    found: dict[sched.KernelOp, list[FuncOp]] = {}
-    for function in module.walk():
-        if isinstance(function, FuncOp):
-            for op in function.walk():
-                if isinstance(op, sched.LaunchOp):
-                    found.setdefault(op.resolve(), []).append(function)
-    return found
+def is_of_buckets(launch: sched.LaunchOp) -> bool:
+    """Analysis: whether the function of a launch is one of several buckets."""
+    function = enclosing(launch, FuncOp)
+    return function is not None and is_one_of_buckets(function)
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ class ShareLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the kernels of the module."""
         target = target_named(self.arch)
-        for kernel, functions in users_of_kernels(op).items():
-            if all(map(is_one_of_buckets, functions)):
+        for kernel, launches in sched.launches_by_kernel(op).items():
+            if all(map(is_of_buckets, launches)):
                 parts = parts_of(kernel, target)
                 kernel.parts = None if parts is None else integer_array(parts)

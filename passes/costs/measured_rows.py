@@ -14,14 +14,16 @@ from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.memory import BULK_BYTES_A_CYCLE
 from mugraph.passes.targets import Target
 
-TIMED_ROWS, INSTRUCTION_ROWS = (16, 32, 64, 96, 128), 16
+TIMED_ROWS = (16, 32, 64, 96, 128)
+INSTRUCTION_ROWS = 16
 TYPES, ELEMENT_BYTES = frozenset(("f16", "bf16")), 2
 """Of both matrices."""
-AT_END_NS, MANY_ROWS, ROWS_OF_A_TILE = 400.0, 64, 32
+AT_END_NS = 400.0
 """What a kernel that adds up parts takes besides where it is launched at the end of a producer's
-kernel, so that nothing of its launch is hidden; and rows, also those of a tile, of which parts by
-threads that load take as much: 64 x 4096 x 1024 in four took 9.3 us behind a gate so, and 8.05 by
-a warp group."""
+kernel, so that nothing of its launch is hidden."""
+MANY_ROWS, ROWS_OF_A_TILE = 64, 32
+"""Rows, also those of a tile, of which parts by threads that load take as much: 64 x 4096 x 1024 in
+four took 9.3 us behind a gate so, and 8.05 by a warp group."""
 
 
 def timed_rows(rows: int) -> int:

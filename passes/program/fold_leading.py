@@ -301,12 +301,17 @@ def _type_of(value: SSAValue, runs: Runs) -> Attribute:
     return with_layout(type_, Layout(shape, tuple(strides[run[-1]] for run in runs)))
 
 
+def leaves_no_axis(function: FuncOp) -> bool:
+    """Whether a product of a function has more leading dimensions than a grid has axes for."""
+    return any(map(_has_too_many, function.body.block.ops))
+
+
 def fold_leading(function: FuncOp) -> bool:
     """Folds leading dimensions of products with too many; returns whether there are such.
 
     Only what is a view becomes one: no operator is added that copies.
     """
-    if not any(map(_has_too_many, function.body.block.ops)):
+    if not leaves_no_axis(function):
         return False
     folding = _Folding(function)
     pairs = folding.pairs()

@@ -14,7 +14,7 @@ from mugraph.dialects.likeness import likeness_of
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import LONG_CHUNK, MATRIX_CHUNK, scans_of
 from mugraph.passes.program.decompose_program import decompose_program
-from mugraph.passes.program.fold_leading import fold_leading
+from mugraph.passes.program.fold_leading import fold_leading, leaves_no_axis
 from mugraph.passes.program.fuse_kernels.attempts import Known
 from mugraph.passes.program.fuse_kernels.concatenations import take_concatenations_apart
 from mugraph.passes.program.fuse_kernels.copied import is_free
@@ -98,8 +98,10 @@ class Found:
         Where leading dimensions leave no axis for rows, also of one with some of them as one.
         """
         prepare_program(function)
-        folded = function.clone()
         found = cls.of_prepared(function, target, certificates=certificates)
+        if not leaves_no_axis(function):
+            return found
+        folded = function.clone()
         if not fold_prepared(folded):
             return found
         known = found.fusion.known

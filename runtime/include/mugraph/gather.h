@@ -59,7 +59,11 @@ __global__ void __launch_bounds__(kGatherThreads)
     own.met[1] = 0;
     own.met[0] = count;
   }
-  for (int range = 0; range < far; ++range) copy_share(ranges, range, blockIdx.x, far_blocks);
+  // Blocks begin with different ranges, so that every device is read by all others at all times, and no link is asked for
+  // more than its share.
+  for (int turn = 0; turn < far; ++turn) {
+    copy_share(ranges, static_cast<int>((blockIdx.x + turn) % far), blockIdx.x, far_blocks);
+  }
 }
 
 // Meets as `own`, behind whose count there is a number that is zero, and copies `far` ranges of other devices and `near`

@@ -234,10 +234,6 @@ class Layout(Shown, Generic[D]):
             indices = [start + index for start in starts for index in indices]
         return cast("list[IntTuple]", indices)
 
-    def coordinate(self, index: int) -> IntTuple:
-        """The hierarchical coordinate of the 1-D coordinate ``index``."""
-        return idx2crd(index, self.shape)
-
     def get_hier_coord(self: Layout[int], index: int) -> IntTuple:
         """The coordinate of an *index* of a compact layout: ``(index // stride) % extent`` by mode.
 

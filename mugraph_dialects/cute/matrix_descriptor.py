@@ -32,11 +32,6 @@ class MatrixDescriptor(NamedTuple):
     transposed: bool
     row_bytes: int
 
-    @property
-    def pattern_bytes(self) -> int:
-        """What the matrix must start at a multiple of."""
-        return PATTERN_ROWS * self.row_bytes
-
 
 class SharedMatrix(NamedTuple):
     """A part of a matrix as an instruction reads it, twin of ``SharedMatrix`` of the header.

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from mugraph.dialects.cute.basis import ScaledBasis
 from mugraph.dialects.cute.errors import LayoutError, NotationError
-from mugraph.dialects.cute.int_tuple import IntTuple, Nested, _, is_tuple
+from mugraph.dialects.cute.int_tuple import Nested, _, is_tuple
 from mugraph.dialects.cute.layout import Layout, is_layout
 from mugraph.dialects.cute.swizzle import AnyLayout, ComposedLayout, Swizzle
 
@@ -129,10 +129,6 @@ class Reader:
                 continue
             self.expect(")", f"or ',' in a {what}")
             return tuple(items)
-
-    def int_tuple(self, what: str = "shape") -> IntTuple:
-        """A nested tuple of integers."""
-        return self.nested(lambda: self.integer("an integer or '('"), what)
 
     def extent(self) -> int:
         """An integer of at least 1."""

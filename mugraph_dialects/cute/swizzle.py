@@ -229,10 +229,6 @@ class ComposedLayout(Shown):
         """The indices of all coordinates, in colexicographic order."""
         return [self.swizzle(self.offset + cast("int", index)) for index in self.layout.indices()]
 
-    def coordinate(self, index: int) -> IntTuple:
-        """The hierarchical coordinate of the 1-D coordinate ``index``."""
-        return self.layout.coordinate(index)
-
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ComposedLayout)

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import opt_operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
@@ -44,10 +44,10 @@ class ExtentOp(WorkspaceOp, HasLayoutConstraints, CanOverlap):
         "$extent (`of` $number^)? (`workspace` $workspace^)? attr-dict `:` type($result)"
     )
 
-    def __init__(self, extent: str, result_type: Attribute | None = None) -> None:
+    def __init__(self, extent: str) -> None:
         super().__init__(
             operands=[None],
-            result_types=[result_type or TensorType(i32, [1])],
+            result_types=[TensorType(i32, [1])],
             properties={"extent": StringAttr(extent)},
         )
 

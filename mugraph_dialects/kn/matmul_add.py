@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType, bf16, f16, f32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import operand_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -50,14 +50,8 @@ class MatmulAddOp(CompositeOp):
         "`:` functional-type(operands, results)"
     )
 
-    def __init__(
-        self,
-        lhs: SSAValue,
-        rhs: SSAValue,
-        addend: SSAValue,
-        result_type: Attribute | None = None,
-    ) -> None:
-        super().__init__(operands=[lhs, rhs, addend], result_types=[result_type or addend.type])
+    def __init__(self, lhs: SSAValue, rhs: SSAValue, addend: SSAValue) -> None:
+        super().__init__(operands=[lhs, rhs, addend], result_types=[addend.type])
 
     def expected_shape(self) -> tuple[int, ...]:
         """The extents of the product, which are those of what it is added to."""

@@ -104,13 +104,12 @@ class PeerOp(CollectiveOp):
         operand: SSAValue,
         axes: Sequence[int],
         place: int | None,
-        result_type: Attribute | None = None,
         *,
         shift: int = 0,
     ) -> None:
         super().__init__(
             operands=[operand],
-            result_types=[result_type or operand.type],
+            result_types=[operand.type],
             properties={
                 "axes": axes_attribute(axes),
                 "place": None if place is None else IntegerAttr(place, i64),

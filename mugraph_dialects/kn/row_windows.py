@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import prop_def
 
 from mugraph.dialects.definition import irdl_op_definition
@@ -39,12 +39,12 @@ class RowWindowsOp(RegroupOp):
         "`:` type($input) `->` type($result)"
     )
 
-    def __init__(self, operand: SSAValue, size: int, result_type: Attribute | None = None) -> None:
+    def __init__(self, operand: SSAValue, size: int) -> None:
         rows, *inner = shape_of(operand.type)
         type_ = TensorType(element_type_of(operand.type), (max(rows - size, 0) + 1, size, *inner))
         super().__init__(
             operands=[operand],
-            result_types=[result_type or type_],
+            result_types=[type_],
             properties={"size": IntegerAttr(size, i64)},
         )
 

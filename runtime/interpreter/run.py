@@ -29,7 +29,6 @@ from mugraph.runtime.interpreter.address_kernel import (
 )
 from mugraph.runtime.interpreter.address_launches import AddressLauncher
 from mugraph.runtime.interpreter.address_level import Landing
-from mugraph.runtime.interpreter.address_plans import Plans
 from mugraph.runtime.interpreter.arithmetic import (
     Arithmetic,
     Array,
@@ -215,15 +214,13 @@ def execute_by_address(
     blocks: int | None = None,
     order: str | int = TOGETHER,
     landing: str = Landing.LATEST,
-    plans: Plans | None = None,
 ) -> Execution:
     """Runs a function whose threadblock graphs were scheduled and planned on bytes and addresses.
 
     ``blocks``: how many blocks of each grid run, spread over it (all of them by default).
     ``order``: which warp of a block is first between two barriers: "together" (all at once, an
     operator at a time), "forward", "reversed", or the seed of random orders.  ``landing``: when
-    asynchronous copies land, "latest" or "earliest".  ``plans`` may be shared by runs of the same
-    module, as long as it does not change.
+    asynchronous copies land, "latest" or "earliest".
 
     Raises ``ExecutionError`` as :func:`run_function` does, and where an access leaves memory or is
     not aligned.
@@ -240,7 +237,7 @@ def execute_by_address(
             f"there is no landing '{landing}'; there are '{Landing.LATEST}' and "
             f"'{Landing.EARLIEST}'"
         )
-    launcher = AddressLauncher(AddressLevel(order, Landing(landing), blocks), plans or Plans())
+    launcher = AddressLauncher(AddressLevel(order, Landing(landing), blocks))
     arithmetic = Arithmetic(Precision.STORAGE)
     callee = find_function(module, function)
     if named_extents(callee):

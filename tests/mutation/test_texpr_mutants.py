@@ -19,12 +19,13 @@ from texpr_mutants import (
     score,
     what_runs_show,
 )
+from texpr_order import touch_alike
 from thorough import THOROUGH
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from mugraph.dialects import te
-from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards, touch_alike
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 
 FEWER = {"removed", "weakened", "of fewer threads"}
 OTHERS = {"other phase", "other mbarrier", "other arrivals", "other bytes"}

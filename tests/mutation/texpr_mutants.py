@@ -33,6 +33,7 @@ import numpy.typing as npt
 from fuzz.emulated_texpr import Array, TexprProgram, build_texpr, emulate_texpr
 from fuzz.properties import PropertyError
 from fuzz.texpr_blocks import Generator
+from texpr_order import touch_alike
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
@@ -47,7 +48,7 @@ from mugraph.dialects.te.mapped import ScopeAttr
 from mugraph.dialects.te.points import all_hold
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 from mugraph.passes.texpr.analysis.evaluate import variables_of
-from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards, touch_alike
+from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.te_lower import TeLowerPass
 from mugraph.runtime.interpreter.arithmetic import storage_dtype
 from mugraph.texpr import read_texpr

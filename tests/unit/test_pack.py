@@ -42,9 +42,10 @@ def assert_apart(plan: Packing, wanted: list[Request], shared: frozenset[tuple[i
 def optimum(wanted: list[Request]) -> int:
     """The lowest peak: of all orders, as some order places each buffer of a best plan lowest."""
     packing = GreedyPacking(instance_of(wanted, 1))
-    return packing.instance.unit * min(
-        packing.peak(packing.place(order)) for order in itertools.permutations(range(len(wanted)))
-    )
+    sizes, unit = packing.instance.sizes, packing.instance.unit
+    placed = map(packing.place, itertools.permutations(range(len(wanted))))
+    ends = (map(sum, zip(offsets, sizes, strict=True)) for offsets in placed)
+    return unit * min(max(each, default=0) for each in ends)
 
 
 def first_fit(wanted: list[Request]) -> int:

@@ -34,10 +34,3 @@ class GreedyPacking:
                     position = aligned(start + length, step)
             offsets[buffer] = position
         return offsets
-
-    def peak(self, offsets: Sequence[int]) -> int:
-        """The units needed in all."""
-        return max(
-            (offset + size for offset, size in zip(offsets, self.instance.sizes, strict=True)),
-            default=0,
-        )

@@ -34,7 +34,6 @@ from mugraph.dialects.tensor_types import (
     row_major_strides,
     shape_of,
     strides_of,
-    with_layout,
 )
 
 Permute = Callable[[SSAValue, Sequence[int]], SSAValue]
@@ -237,8 +236,9 @@ class ViewFirstPart(RewritePattern):
             return
         whole = _laid_out(op.input)
         strides = strides_of(resolved_layout_of(whole))
-        layout = Layout(shape_of(op.result.type), strides)
-        rewriter.replace(op, kn.ViewOp(whole, with_layout(op.result.type, layout)))
+        # Also where custom kernels read the part.
+        part = kn.lay_out(op.result, Layout(shape_of(op.result.type), strides))
+        rewriter.replace(op, kn.ViewOp(whole, part.type))
 
 
 def _lay_out_weights(function: FuncOp) -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-import numpy.typing as npt
 from xdsl.ir import Operation
 
 from mugraph.dialects import te
@@ -18,7 +16,6 @@ from mugraph.passes.memory.findings import Finding, HazardKind
 from mugraph.passes.texpr.analysis.at_sizes import kernels_at_sizes
 from mugraph.passes.texpr.analysis.hazards.block import BlockRun
 from mugraph.passes.texpr.analysis.hazards.grid import Grid, check_grid
-from mugraph.passes.texpr.analysis.hazards.order import Names, Order
 from mugraph.passes.texpr.analysis.hazards.touches import TooManyError
 
 
@@ -34,38 +31,6 @@ def unneeded_texpr_barriers(kernel: te.KernelOp) -> list[te.BarrierOp]:
         for op in kernel.walk()
         if isinstance(op, te.BarrierOp) and next(_hazards(kernel, op), None) is None
     ]
-
-
-def touch_alike(one: te.KernelOp, other: te.KernelOp) -> bool:
-    """Whether two kernels without hazards, which differ in how threads wait, compute the same.
-
-    They do if each touch of memory finds what the same touch of the same thread left there before:
-    in the blocks that are followed, at the sizes that are followed.  What blocks of one kernel pass
-    on through device memory is not followed, so that it says no.
-    """
-    names: Names = {}
-    kernels = zip(kernels_at_sizes(one), kernels_at_sizes(other), strict=True)
-    return all(_same_order(mine.kernel, theirs.kernel, names) for mine, theirs in kernels)
-
-
-def _same_order(one: te.KernelOp, other: te.KernelOp, names: Names) -> bool:
-    if one.is_cooperative or other.is_cooperative:
-        return False
-    grids = check_grid(one), check_grid(other)
-    for block in grids[0].blocks:
-        mine = _rows_of_block(one, grids[0], block, names)
-        theirs = _rows_of_block(other, grids[1], block, names)
-        if not np.array_equal(mine, theirs):
-            return False
-    return True
-
-
-def _rows_of_block(
-    kernel: te.KernelOp, grid: Grid, block: int, names: Names
-) -> npt.NDArray[np.uint64]:
-    order = Order(kernel, names)
-    BlockRun(kernel, grid.shared_in_block, block, order=order).findings()
-    return order.rows()
 
 
 def _findings_of_block(

@@ -25,7 +25,6 @@ from mugraph.passes.texpr.analysis.hazards.clocks import Clocks
 from mugraph.passes.texpr.analysis.hazards.followed import BY_PHASES, FOLLOWED
 from mugraph.passes.texpr.analysis.hazards.grid import blocks_followed
 from mugraph.passes.texpr.analysis.hazards.mbarriers import Mbarriers
-from mugraph.passes.texpr.analysis.hazards.order import Order
 from mugraph.passes.texpr.analysis.hazards.parts import Parts
 from mugraph.passes.texpr.analysis.hazards.role import FollowedRole
 from mugraph.passes.texpr.analysis.hazards.shadow import NEVER, Event, Shadow
@@ -49,7 +48,6 @@ class BlockRun(Turns[FollowedRole, Rows]):
 
     ``number`` is that of the block, or of the cluster where its blocks share anything.
     ``passed`` are the buffers in device memory that are followed beside those in shared memory.
-    ``order`` keeps what each touch of memory finds.
     """
 
     def __init__(
@@ -58,7 +56,6 @@ class BlockRun(Turns[FollowedRole, Rows]):
         passed: frozenset[SSAValue],
         number: int,
         without: Operation | None = None,
-        order: Order | None = None,
     ) -> None:
         super().__init__(kernel.threads)
         self.kernel = kernel
@@ -81,7 +78,7 @@ class BlockRun(Turns[FollowedRole, Rows]):
         self.clocks = Clocks(threads, agents - threads)
         numbers = range(number * self.blocks, (number + 1) * self.blocks)
         elements = self._elements_of(numbers)
-        self.memory = Shadow(kernel, self.clocks, elements, self.report, self.blocks, order)
+        self.memory = Shadow(kernel, self.clocks, elements, self.report, self.blocks)
         self.touched = Touched(self.holder.variable, passed, self.memory, self.report)
         self.parts = Parts(self.clocks, self.blocks, self.report)
         self.mbarriers = Mbarriers(first, self.clocks, self.memory, self.report)

@@ -21,7 +21,6 @@ from mugraph.passes.texpr.analysis.domains import Access
 from mugraph.passes.texpr.analysis.evaluate import addresses_of_numbers
 from mugraph.passes.texpr.analysis.hazards.clocks import Clocks, IntArray
 from mugraph.passes.texpr.analysis.hazards.grid import ON_CHIP, race_kind
-from mugraph.passes.texpr.analysis.hazards.order import Found, Order
 from mugraph.passes.texpr.analysis.hazards.touches import describe, named, says
 from mugraph.passes.texpr.analysis.roles import takes_turns
 
@@ -48,15 +47,13 @@ class Event:
     """Of loads of threads: in which epochs they are known to have brought their values."""
     clash: tuple[int, int] | None = None
     """Two rows of a write by different threads to one place."""
-    label: int = -1
-    """Its number in the order of touches, where that is kept."""
 
 
 class Shadow:
     """Shared memory of blocks while their kernel is followed, and elements of device memory.
 
     ``blocks`` are those of a cluster that are followed together.  ``elements`` are the numbers of
-    those that are followed, of each buffer in order.  ``order`` keeps what each touch finds.
+    those that are followed, of each buffer in order.
     """
 
     def __init__(
@@ -66,9 +63,7 @@ class Shadow:
         elements: Mapping[SSAValue, Rows],
         report: Report,
         blocks: int = 1,
-        order: Order | None = None,
     ) -> None:
-        self.order = order
         self.of_block = kernel.threads.iterations
         self.threads = self.of_block * blocks
         self.clocks = clocks
@@ -94,10 +89,6 @@ class Shadow:
         self.others: list[Event] = []
         """What has read or combined elements, and need not be known to all."""
         self._mine = np.zeros(granules, np.int64)
-        self._labels = np.full(granules, -1, np.int64)
-        """The label of what has written each granule last."""
-        self._combined = np.zeros(granules, np.uint64)
-        """What has been combined with each granule since it was written."""
 
     def event(self, access: Access, threads: Rows, numbers: Rows) -> Event:
         """Rows by thread and element as rows by granule of memory."""
@@ -140,9 +131,6 @@ class Shadow:
             self.write(event, under_way)
             return
         self.check_written(event)
-        if event.access.writes and self.order is not None:
-            combined = self.order.combine(event.label, event.threads)
-            np.add.at(self._combined, event.places, combined)
         if event.access.writes or any(other.access.writes for other in self.others):
             self._check_others(event, under_way, by_copy=False)
         if self._by_engines and not event.access.writes:
@@ -162,17 +150,11 @@ class Shadow:
         self.written_in[event.places] = event.epochs
         self.fenced_in[event.places] = NEVER if agents is None else -1
         self._last[event.places] = len(self._writes)
-        self._labels[event.places] = event.label
-        self._combined[event.places] = 0
         self._writes.append(event)
 
     def check_written(self, event: Event) -> None:
         """Whether what was written last has happened before."""
         writers = self.writer[event.places]
-        if self.order is not None:
-            labels = np.where(writers < 0, -1, self._labels[event.places])
-            found = Found(labels, writers, self._combined[event.places])
-            self.order.note(event.label, event.threads, event.places, found)
         known = self.clocks.ordered(event.threads, writers, self.written_in[event.places])
         wrong = np.flatnonzero((writers >= 0) & ~known)
         if len(wrong):

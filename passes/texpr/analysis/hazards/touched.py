@@ -60,13 +60,9 @@ class Touched:
         found = evaluate(expression, operands, self.points(threads, role))
         return np.broadcast_to(found, threads.shape)
 
-    def now(self, event: Event, role: FollowedRole) -> Event:
-        """What a role touches again, in the epochs and the iteration that it is in."""
-        epochs, order = self.memory.epochs_of(event.threads), self.memory.order
-        if order is None:
-            return replace(event, epochs=epochs)
-        label = order.label(event.access, tuple(role.values.values()))
-        return replace(event, epochs=epochs, label=label)
+    def now(self, event: Event) -> Event:
+        """What threads touch again, in the epochs that they are in."""
+        return replace(event, epochs=self.memory.epochs_of(event.threads))
 
     def by_threads(self, op: Operation, role: FollowedRole) -> Iterator[Event]:
         """What ordinary accesses of an operator, or of those in it, touch now."""
@@ -83,7 +79,7 @@ class Touched:
                     found = self.memory.event(access, threads[mine], rows.numbers[mine])
                     self._known[key].append(found)
         for event in self._known[key]:
-            yield self.now(event, role)
+            yield self.now(event)
 
     def by_engine(self, op: Operation, threads: Rows, role: FollowedRole) -> Iterator[Event]:
         """What an operator of an engine touches of shared memory now, by these threads."""
@@ -96,7 +92,7 @@ class Touched:
             for expression, extent in zip(access.expressions, access.extents, strict=True):
                 first = first * extent + evaluate(expression, list(access.indices), points)
             found = self._box_at(access, np.broadcast_to(first, threads.shape), threads)
-            yield self.now(found, role)
+            yield self.now(found)
 
     def _box_at(self, access: Access, first: Rows, threads: Rows) -> Event:
         """What an access touches from an element on: the same rows in every turn of a ring."""
@@ -119,7 +115,7 @@ class Touched:
         """What a reduction over threads touches of its memory now: of each thread an element."""
         assert op.scratch is not None
         access = Access(op.scratch, kind, (), (), (), op=op, domain=domain_of(op))
-        return self.now(self.memory.event(access, threads, numbers), role)
+        return self.now(self.memory.event(access, threads, numbers))
 
     def _report_engine(self, access: Access) -> None:
         self.report(

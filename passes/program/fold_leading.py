@@ -13,17 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.disjoint_set import IntDisjointSet
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
 from mugraph.dialects.kn.reshape import strides_of_reshaped
 from mugraph.dialects.linear_forms import LinearForm
@@ -40,6 +37,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     with_layout,
 )
+from mugraph.passes.each import FunctionPass
 
 Runs = Sequence[Sequence[int]]
 """For each dimension of a folded tensor those of the tensor that it is made of."""
@@ -353,8 +351,7 @@ def fold_leading(function: FuncOp) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class FoldLeadingPass(ModulePass):
+class FoldLeadingPass(FunctionPass):
     """Makes leading dimensions of products one where there are more than a grid leaves axes for.
 
     A grid has three axes, and a product with three leading dimensions leaves none for its rows.
@@ -380,8 +377,6 @@ class FoldLeadingPass(ModulePass):
 
     name = "fold-leading"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Folds in every µGraph of the module."""
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                fold_leading(function)
+    def run(self, function: FuncOp) -> None:
+        """Folds in a µGraph."""
+        fold_leading(function)

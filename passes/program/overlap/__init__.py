@@ -11,13 +11,13 @@ from typing import NamedTuple
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.each import TargetPass
 from mugraph.passes.program.overlap.cuts import (
     Chain,
     can_be_pushed,
@@ -33,7 +33,7 @@ from mugraph.passes.program.overlap.times import (
     time_pushed,
 )
 from mugraph.passes.program.use_peers import ways_of
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 __all__ = ["OverlapCollectivesPass", "Way", "overlap_collectives"]
 
@@ -147,7 +147,7 @@ def _deliver_and_fetch(
 
 
 @dataclass(frozen=True)
-class OverlapCollectivesPass(ModulePass):
+class OverlapCollectivesPass(TargetPass):
     """Overlaps the exchange of tensors between devices with the products that make or use them.
 
     Before a sum over devices there are three ways:
@@ -194,7 +194,6 @@ class OverlapCollectivesPass(ModulePass):
     """
 
     name = "overlap-collectives"
-    arch: str = DEFAULT_TARGET
     everywhere: bool = False
     way: str | None = None
     members: int | None = None
@@ -209,7 +208,7 @@ class OverlapCollectivesPass(ModulePass):
             if isinstance(function, FuncOp) and is_per_device(function):
                 overlap_collectives(
                     function,
-                    target_named(self.arch),
+                    self.target,
                     everywhere=self.everywhere,
                     way=way,
                     members=self.members,

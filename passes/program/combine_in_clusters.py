@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
+from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from mugraph.dialects import sched
@@ -26,10 +27,9 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     with_layout,
 )
-from mugraph.passes.each import TargetPass
 from mugraph.passes.program.plan_dtensor_memory import plan_dtensor_memory
 from mugraph.passes.schedule.analysis.hazards.clusters import read_across_clusters
-from mugraph.passes.targets import Target
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 PART_ELEMENTS = 32
 """The part of a cluster has a multiple of so many elements, so that vectors are aligned."""
@@ -183,7 +183,8 @@ def combine_in_clusters(pair: Pair) -> None:
             Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
 
 
-class CombineInClustersPass(TargetPass):
+@dataclass(frozen=True)
+class CombineInClustersPass(ModulePass):
     """Lets the blocks that compute parts of sums combine them, by distributed shared memory.
 
     The pass joins a kernel that computes parts of tiles with the next kernel, if that one has a
@@ -207,9 +208,11 @@ class CombineInClustersPass(TargetPass):
 
     name = "combine-in-clusters"
 
+    arch: str = DEFAULT_TARGET
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function of the module."""
-        target = self.target
+        target = target_named(self.arch)
         if target.blocks_per_cluster < 2:
             return
         functions: dict[Operation | None, None] = {}

@@ -17,6 +17,7 @@ from mugraph.dialects import sched, te
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched.kernel import unplanned_kernels
+from mugraph.dialects.sharding import is_per_device
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 Unit = TypeVar("Unit", bound=Operation)
@@ -66,6 +67,15 @@ class FunctionPass(EachPass[FuncOp], ABC):
         """The functions that are µGraphs."""
         functions = [op for op in module.walk() if isinstance(op, FuncOp)]
         return [function for function in functions if not is_foreign(function)]
+
+
+class DevicePass(EachPass[FuncOp], ABC):
+    """A pass on each function that is the program of each of several devices."""
+
+    def units(self, module: ModuleOp) -> Sequence[FuncOp]:
+        """These functions."""
+        functions = [op for op in module.walk() if isinstance(op, FuncOp)]
+        return [function for function in functions if is_per_device(function)]
 
 
 class GraphPass(EachPass[CustomizedOp], ABC):

@@ -10,10 +10,25 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
-from mugraph.dialects.interfaces import IndexKind, TileIndex
+from mugraph.dialects.interfaces import (
+    HasLayoutConstraints,
+    HasRaggedTiles,
+    HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
+    TileIndex,
+)
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of
 
 NO_EPILOGUE = Epilogue()
+
+
+class TileOperator(HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices):
+    """An operator on tiles in shared memory that says all that passes ask of one.
+
+    Which layouts it takes, how it touches its tiles, which of their elements exist, and which of
+    their dimensions are one index.
+    """
 
 
 def epilogue_of(op: Operation) -> Epilogue:

@@ -16,7 +16,6 @@ from mugraph.dialects.element_types import verify_no_integers, verify_product_ty
 from mugraph.dialects.interfaces import (
     HasEpilogue,
     HasLayoutConstraints,
-    HasRaggedTiles,
     HasSharedAccesses,
     HasTileIndices,
     IndexKind,
@@ -28,6 +27,7 @@ from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import ShapeError, matmul_shape
 from mugraph.dialects.tb.operators import (
+    TileOperator,
     expect_shape,
     parallel_indices,
     product_indices,
@@ -45,14 +45,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class MatmulOp(
-    HasEpilogue,
-    HasPrecision,
-    HasLayoutConstraints,
-    HasSharedAccesses,
-    HasRaggedTiles,
-    HasTileIndices,
-):
+class MatmulOp(HasEpilogue, HasPrecision, TileOperator):
     """The matrix product of [..., M, K] and [..., K, N]; leading extents are equal.
 
     Each pair of matrices is a product of its own; ``--decompose-threadblock`` takes them apart,

@@ -23,12 +23,16 @@ from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape
 NO_EPILOGUE = Epilogue()
 
 
-class TileOperator(HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices):
-    """An operator on tiles in shared memory that says all that passes ask of one.
+class AccessesTiles(HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
+    """An operator on tiles in shared memory.
 
-    Which layouts it takes, how it touches its tiles, which of their elements exist, and which of
-    their dimensions are one index.
+    It says which layouts it takes, how it touches its tiles, and which of their dimensions are one
+    index.
     """
+
+
+class TileOperator(AccessesTiles, HasRaggedTiles):
+    """The same on tiles of which some elements may not exist: most operators."""
 
 
 def epilogue_of(op: Operation) -> Epilogue:

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched, te
-from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.functions import mugraphs_in
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sharding import is_per_device
@@ -65,8 +65,7 @@ class FunctionPass(EachPass[FuncOp], ABC):
 
     def units(self, module: ModuleOp) -> Sequence[FuncOp]:
         """The functions that are µGraphs."""
-        functions = [op for op in module.walk() if isinstance(op, FuncOp)]
-        return [function for function in functions if not is_foreign(function)]
+        return mugraphs_in(module)
 
 
 class DevicePass(EachPass[FuncOp], ABC):

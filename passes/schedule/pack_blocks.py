@@ -6,10 +6,9 @@ import math
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects import sched
-from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.functions import mugraphs_in
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.programs import is_task
@@ -52,9 +51,7 @@ class PackBlocksPass(TargetPass):
         """Rewrites the kernels of the module."""
         target = self.target
         kernels: dict[sched.KernelOp, bool] = {}
-        for function in op.walk():
-            if not isinstance(function, FuncOp) or is_foreign(function):
-                continue
+        for function in mugraphs_in(op):
             for launch in launches_of(function.body.block.ops):
                 for each in launch:
                     if isinstance(each, sched.LaunchOp):

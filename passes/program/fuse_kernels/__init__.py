@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.functions import mugraphs_in
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
 from mugraph.passes.each import TargetPass
 from mugraph.passes.program.fuse_kernels.choice import Found, prepare_program
@@ -104,9 +104,7 @@ class FuseKernelsPass(TargetPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuses in every µGraph of the module."""
         target, refusal, searches = self.target, self.refusal(ctx), self.known()
-        for function in op.walk():
-            if not isinstance(function, FuncOp) or is_foreign(function):
-                continue
+        for function in mugraphs_in(op):
             if not is_smaller_bucket(function):
                 buckets = buckets_of(op, function)
                 fuse_buckets(

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.functions import mugraphs_in
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.each import TargetPass
@@ -130,9 +130,7 @@ class ExplainFusionPass(TargetPass):
         """Prints a paragraph a function."""
         target = self.target
         module = op.clone()
-        for function in module.walk():
-            if not isinstance(function, FuncOp) or is_foreign(function):
-                continue
+        for function in mugraphs_in(module):
             if not is_smaller_bucket(function):
                 buckets = buckets_of(module, function)
                 for bucket, found in zip(buckets, find_in_buckets(buckets, target), strict=True):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
 import time
 from abc import ABC, abstractmethod
@@ -29,7 +28,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import mugraph
 from benchmarks import pages
-from benchmarks.commands import sentence
+from benchmarks.commands import add_builds, new_parser, sentence
 from benchmarks.facts import facts_of_this_run
 from benchmarks.h200.checking import RIGHT, distance
 from benchmarks.h200.measure import settle
@@ -190,14 +189,11 @@ def _checked(comparison: Comparison, call: Call, *, ours: bool) -> tuple[str, fl
 
 def parser(description: str | None, *, output: str) -> argparse.ArgumentParser:
     """The options of a benchmark of cases."""
-    found = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    found = new_parser(description)
     found.add_argument("--only", default="", help="cases whose name has this")
     found.add_argument("--list", action="store_true", help="their names alone")
     found.add_argument("--compile", action="store_true", help="compile only, without a GPU")
-    found.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
-    found.add_argument("--arch", default="sm_90a", help="the architecture to compile for")
+    add_builds(found)
     found.add_argument(
         "--limit", type=float, default=math.inf, help="seconds after which no case is begun"
     )

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from pathlib import Path
+from typing import Any
 
 from mugraph.errors import UserError
+
+
+def new_parser(description: str | None, module: str | None = None) -> argparse.ArgumentParser:
+    """A parser of a command line; ``python -m MODULE`` is what its program is called."""
+    named: dict[str, Any] = {} if module is None else {"prog": f"python -m {module}"}
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, **named
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """``--output``: where results are written."""
+    parser.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
+
+
+def add_builds(parser: argparse.ArgumentParser) -> None:
+    """``--arch`` and ``--jobs``: for which GPU kernels are built, and how many at a time."""
+    parser.add_argument("--arch", default="sm_90a", help="an architecture, or a GPU such as h100")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
 
 
 def run_command(parser: argparse.ArgumentParser) -> int:

@@ -41,6 +41,12 @@ def is_foreign(function: FuncOp) -> bool:
     )
 
 
+def mugraphs_in(module: ModuleOp) -> list[FuncOp]:
+    """Every µGraph of a module, smaller buckets of others among them."""
+    functions = [op for op in module.walk() if isinstance(op, FuncOp)]
+    return [function for function in functions if not is_foreign(function)]
+
+
 def mugraphs_of(module: ModuleOp) -> list[FuncOp]:
     """The functions to compile or run: a module's µGraphs or, where it has none, all it defines.
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 from pathlib import Path
 
-from benchmarks.commands import part_of, run_command
+from benchmarks.commands import add_builds, add_output, new_parser, part_of, run_command
 from benchmarks.h200 import compile_time, counters, sanitize
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
@@ -103,25 +102,12 @@ def _compile(arguments: argparse.Namespace) -> int:
     return 1 if slow else 0
 
 
-def _output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
-
-
-def _on_gpu(parser: argparse.ArgumentParser) -> None:
-    _output(parser)
-    parser.add_argument("--arch", default="sm_90a")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parallel builds")
-
-
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.h200",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser(__doc__, "benchmarks.h200")
     commands = parser.add_subparsers(required=True)
     runs = commands.add_parser("run", help="build, check and time on this machine's GPU")
-    _on_gpu(runs)
+    add_output(runs)
+    add_builds(runs)
     runs.add_argument("--workloads", default="all", help="names or starts of them, with commas")
     runs.add_argument("--shard", default="1/1", help="a part of them: 2/3 is every third from 2")
     runs.add_argument("--peers", default=Level.FAST.value, choices=[level.value for level in Level])
@@ -130,14 +116,15 @@ def _arguments() -> argparse.ArgumentParser:
     runs.set_defaults(command=_run)
     merges = commands.add_parser("merge", help="put results of several runs together")
     merges.add_argument("parts", type=Path, nargs="+")
-    _output(merges)
+    add_output(merges)
     merges.set_defaults(command=_merge)
     for name, does, command in (
         ("sanitize", "compute-sanitizer over each workload's kernels", _sanitize),
         ("profile", "Nsight Compute's counters of each workload's kernels", _profile),
     ):
         watching = commands.add_parser(name, help=does)
-        _on_gpu(watching)
+        add_output(watching)
+        add_builds(watching)
         watching.add_argument("--workloads", default="all")
         watching.set_defaults(command=command)
         if command is _profile:
@@ -145,7 +132,7 @@ def _arguments() -> argparse.ArgumentParser:
                 "--missed", type=Path, help="results: only workloads slower than a peer"
             )
     times = commands.add_parser("compile", help="time nvcc on each workload's file; no GPU needed")
-    _output(times)
+    add_output(times)
     times.add_argument("--workloads", default="all")
     times.add_argument("--arch", default="sm_90a")
     times.add_argument("--repeats", type=int, default=3)

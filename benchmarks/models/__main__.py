@@ -16,6 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from benchmarks.commands import new_parser
 from mugraph.errors import UserError
 
 FORMATS = ("w4a16", "w8a16", "fp8")
@@ -34,11 +35,7 @@ def chosen(names: str, known: list[str]) -> list[str]:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.models",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser(__doc__, "benchmarks.models")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, does in (("list", "the models"), ("run", "build, check and, on a GPU, time")):
         added = commands.add_parser(name, help=does)

@@ -14,9 +14,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
-from benchmarks.commands import run_command
+from benchmarks.commands import add_output, new_parser, run_command
 from benchmarks.h200.peers import Level
 from benchmarks.h200.pipelines import OURS
 from benchmarks.programs import PROGRAMS
@@ -57,11 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.programs",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser(__doc__, "benchmarks.programs")
     commands = parser.add_subparsers(required=True)
     for name, does, command in (
         ("list", "the programs, and with how few launches they can do", _list),
@@ -72,7 +67,7 @@ def _arguments() -> argparse.ArgumentParser:
         added.add_argument("--programs", default="", help="starts of their names (all)")
         added.set_defaults(command=command)
         if command is not _list:
-            added.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
+            add_output(added)
             added.add_argument("--arch", default="sm_90a")
         if command is _run:
             added.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="builds")

@@ -18,13 +18,12 @@ shards.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from benchmarks.commands import part_of, run_command
+from benchmarks.commands import add_builds, add_output, new_parser, part_of, run_command
 from benchmarks.h200 import records as results
 from benchmarks.h200.peers import Level
 from benchmarks.h200.run import SECONDS
@@ -128,11 +127,7 @@ def _merge(arguments: argparse.Namespace) -> int:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.shapes",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = new_parser(__doc__, "benchmarks.shapes")
     commands = parser.add_subparsers(required=True)
     for name, does, command in (
         ("list", "the shapes of a seed", _list),
@@ -150,10 +145,9 @@ def _arguments() -> argparse.ArgumentParser:
         added.add_argument("--only", default="", help="a word of their names: prefill, bf16")
         added.add_argument("--records", type=Path, help="of run: its worst shapes come first")
         added.add_argument("--most", type=int, help="so many of them, at most")
-        added.add_argument("--arch", default="sm_90a", help="h100; sm_90a is an H200")
-        added.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="builds")
+        add_builds(added)
         if command is _run:
-            added.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
+            add_output(added)
             added.add_argument("--compiled", action="store_true", help="compile has done its part")
         if command in (_run, _compile):
             added.add_argument("--peers", default=Level.FAST.value, choices=list(map(str, Level)))
@@ -169,11 +163,11 @@ def _arguments() -> argparse.ArgumentParser:
             added.add_argument("--candidates", type=int, default=16, help="plans to begin with")
     regrets = commands.add_parser("regret", help="what the estimate's plans lose, by layers")
     regrets.add_argument("records", type=Path, nargs="+", help="what tune wrote beside its plans")
-    regrets.add_argument("--output", type=Path, required=True, help="OUTPUT.json and .md")
+    add_output(regrets)
     regrets.set_defaults(command=_regret)
     merges = commands.add_parser("merge", help="put results of several runs together")
     merges.add_argument("parts", type=Path, nargs="+")
-    merges.add_argument("--output", type=Path, required=True)
+    add_output(merges)
     merges.set_defaults(command=_merge)
     return parser
 

@@ -76,17 +76,21 @@ class GatherOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
     def verify_(self) -> None:
         """As any kernel; numbers of rows are i32 or i64, and elements stay as they are."""
         super().verify_()
-        number = element_type_of(self.rows.type)
-        if number not in PLACES:
-            raise OperatorError(
-                f"numbers of rows are of i32 or i64, but {value_label(self.rows)} has elements of "
-                f"{number}"
-            )
+        verify_numbers(self.rows)
         verify_moved_types(self, (self.table, self.result))
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:
         """Rows of the table and of the result share their innermost dimension."""
         prefer_same_innermost(problem, self, self.table, self.result, [0])
+
+
+def verify_numbers(rows: SSAValue) -> None:
+    """Raises ``OperatorError`` where numbers of rows are of other types than i32 and i64."""
+    number = element_type_of(rows.type)
+    if number not in PLACES:
+        raise OperatorError(
+            f"numbers of rows are of i32 or i64, but {value_label(rows)} has elements of {number}"
+        )
 
 
 def count_of_rows(numbers: SSAValue) -> int | None:

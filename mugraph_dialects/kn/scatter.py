@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.irdl import operand_def, prop_def
 
-from mugraph.dialects.definition import OperatorError, irdl_op_definition
+from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
-from mugraph.dialects.element_types import PLACES
 from mugraph.dialects.indirect import ReadsRows
+from mugraph.dialects.kn.gather import verify_numbers
 from mugraph.dialects.kn.kernel import KernelOp, prefer_same_innermost
 from mugraph.dialects.kn.overlap import RuntimePart
 from mugraph.dialects.layout_problem import LayoutProblem
@@ -23,12 +23,10 @@ from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.tensor_types import (
     dims,
     element_bytes_of,
-    element_type_of,
     layout_of,
     row_major_strides,
     shape_of,
     strides_of,
-    value_label,
 )
 
 STORED = "kn.stored"
@@ -169,12 +167,7 @@ class ScatterOp(KernelOp, RuntimePart, ReadsRows, HasDeviceCuts):
     def verify_(self) -> None:
         """As any kernel; numbers of rows are i32 or i64, and elements stay as they are."""
         super().verify_()
-        number = element_type_of(self.rows.type)
-        if number not in PLACES:
-            raise OperatorError(
-                f"numbers of rows are of i32 or i64, but {value_label(self.rows)} has elements of "
-                f"{number}"
-            )
+        verify_numbers(self.rows)
         verify_moved_types(self, (self.table, self.values, self.result))
 
     def add_layout_constraints(self, problem: LayoutProblem) -> None:

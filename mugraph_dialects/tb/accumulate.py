@@ -29,10 +29,6 @@ from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
 from mugraph.dialects.elementwise import Epilogue
 from mugraph.dialects.interfaces import (
     FusesWithProducer,
-    HasLayoutConstraints,
-    HasRaggedTiles,
-    HasSharedAccesses,
-    HasTileIndices,
     IndexKind,
     SharedAccess,
     TileIndex,
@@ -41,7 +37,7 @@ from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.layouts import elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
-from mugraph.dialects.tb.operators import expect_shape, parallel_indices
+from mugraph.dialects.tb.operators import TileOperator, expect_shape, parallel_indices
 from mugraph.dialects.tb.ragged import (
     accumulated_bounds,
     merged_bounds,
@@ -64,9 +60,7 @@ def expect_whole(op: Operation, operands: Sequence[Bounds]) -> None:
             )
 
 
-class AccumulatorOp(
-    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices
-):
+class AccumulatorOp(IRDLOperation, TileOperator):
     """Any accumulator: one value of the loop body in, one value after the loop out."""
 
     IDENTITY: ClassVar[float] = 0.0

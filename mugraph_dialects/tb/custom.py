@@ -22,13 +22,11 @@ from mugraph.dialects.ancestors import ancestors
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import (
     AdaptsToTiles,
-    HasLayoutConstraints,
-    HasSharedAccesses,
-    HasTileIndices,
     IndexKind,
     SharedAccess,
     TileIndex,
 )
+from mugraph.dialects.tb.operators import AccessesTiles
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.te.accesses import AtomicOp
 from mugraph.dialects.te.calls import AsmOp
@@ -41,9 +39,7 @@ from mugraph.dialects.tensor_types import dims, element_type_of, innermost_of, s
 
 
 @irdl_op_definition
-class CustomOp(
-    IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices, AdaptsToTiles
-):
+class CustomOp(IRDLOperation, AccessesTiles, AdaptsToTiles):
     """An operator whose body is a tensor expression: a function of the ``te`` dialect.
 
     ``%y = tb.custom @rope(%x, %cos, %sin) : (...) -> !tb.stensor<16x64xf16>``.  The function's

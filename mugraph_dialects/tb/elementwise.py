@@ -30,10 +30,6 @@ from mugraph.dialects.elementwise_operators import (
 from mugraph.dialects.interfaces import (
     FusesWithProducer,
     HasEpilogue,
-    HasLayoutConstraints,
-    HasRaggedTiles,
-    HasSharedAccesses,
-    HasTileIndices,
     SharedAccess,
     TileIndex,
 )
@@ -42,6 +38,7 @@ from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.layouts import elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
 from mugraph.dialects.tb.operators import (
+    TileOperator,
     epilogue_of,
     expect_shape,
     parallel_indices,
@@ -53,14 +50,7 @@ from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of
 
 
-class ElementwiseOp(
-    FunctionOperator,
-    HasEpilogue,
-    HasLayoutConstraints,
-    HasSharedAccesses,
-    HasRaggedTiles,
-    HasTileIndices,
-):
+class ElementwiseOp(FunctionOperator, HasEpilogue, TileOperator):
     """An operator that computes each element from the elements at the same place."""
 
     result = result_def(STensorType)

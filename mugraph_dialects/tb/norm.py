@@ -16,10 +16,6 @@ from xdsl.traits import Pure
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers
 from mugraph.dialects.interfaces import (
-    HasLayoutConstraints,
-    HasRaggedTiles,
-    HasSharedAccesses,
-    HasTileIndices,
     IndexKind,
     SharedAccess,
     TileIndex,
@@ -28,15 +24,13 @@ from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.reductions import HasEpsilon, epsilon_attribute
 from mugraph.dialects.tb.layouts import elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
-from mugraph.dialects.tb.operators import expect_shape
+from mugraph.dialects.tb.operators import TileOperator, expect_shape
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import dims, shape_of, value_label
 
 
 @irdl_op_definition
-class RmsNormOp(
-    HasEpsilon, HasLayoutConstraints, HasSharedAccesses, HasRaggedTiles, HasTileIndices
-):
+class RmsNormOp(HasEpsilon, TileOperator):
     """x / sqrt(mean of x² over the last dimension + epsilon) of the tile, times a weight.
 
     It is the norm of the whole tensor only where the last dimension is not split.  Without an

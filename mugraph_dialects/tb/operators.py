@@ -10,10 +10,29 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
-from mugraph.dialects.interfaces import IndexKind, TileIndex
+from mugraph.dialects.interfaces import (
+    HasLayoutConstraints,
+    HasRaggedTiles,
+    HasSharedAccesses,
+    HasTileIndices,
+    IndexKind,
+    TileIndex,
+)
 from mugraph.dialects.tensor_types import dims, element_type_of, op_label, shape_of
 
 NO_EPILOGUE = Epilogue()
+
+
+class AccessesTiles(HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
+    """An operator on tiles in shared memory.
+
+    It says which layouts it takes, how it touches its tiles, and which of their dimensions are one
+    index.
+    """
+
+
+class TileOperator(AccessesTiles, HasRaggedTiles):
+    """The same on tiles of which some elements may not exist: most operators."""
 
 
 def epilogue_of(op: Operation) -> Epilogue:

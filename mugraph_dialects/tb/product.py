@@ -15,10 +15,6 @@ from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_product_types
 from mugraph.dialects.interfaces import (
     HasEpilogue,
-    HasLayoutConstraints,
-    HasRaggedTiles,
-    HasSharedAccesses,
-    HasTileIndices,
     IndexKind,
     SharedAccess,
     TileIndex,
@@ -28,6 +24,8 @@ from mugraph.dialects.programming_model import MATRIX_ROW_BYTES
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import ShapeError, matmul_shape
 from mugraph.dialects.tb.operators import (
+    AccessesTiles,
+    TileOperator,
     expect_shape,
     parallel_indices,
     product_indices,
@@ -45,14 +43,7 @@ from mugraph.dialects.tensor_types import (
 
 
 @irdl_op_definition
-class MatmulOp(
-    HasEpilogue,
-    HasPrecision,
-    HasLayoutConstraints,
-    HasSharedAccesses,
-    HasRaggedTiles,
-    HasTileIndices,
-):
+class MatmulOp(HasEpilogue, HasPrecision, TileOperator):
     """The matrix product of [..., M, K] and [..., K, N]; leading extents are equal.
 
     Each pair of matrices is a product of its own; ``--decompose-threadblock`` takes them apart,
@@ -135,7 +126,7 @@ class MatmulOp(
 
 
 @irdl_op_definition
-class ConcatThenMatmulOp(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
+class ConcatThenMatmulOp(IRDLOperation, AccessesTiles):
     """(A1 | A2) times (B1 over B2), which is A1 B1 + A2 B2: nothing is put together.
 
     ``%m = tb.concat_then_matmul %a1, %a2, %b1, %b2 : (!tb.stensor<8x16xf16>,

@@ -16,10 +16,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.definition import irdl_op_definition
 from mugraph.dialects.interfaces import (
-    HasLayoutConstraints,
-    HasRaggedTiles,
-    HasSharedAccesses,
-    HasTileIndices,
     SharedAccess,
     TileIndex,
 )
@@ -27,15 +23,13 @@ from mugraph.dialects.pieces import Concatenation, Cut, Move
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tb.layouts import elementwise_accesses
 from mugraph.dialects.tb.memory import enclosing_graph
-from mugraph.dialects.tb.operators import moved_indices
+from mugraph.dialects.tb.operators import TileOperator, moved_indices
 from mugraph.dialects.tb.ragged import require_same_bound
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 
-class MovingOp(
-    IRDLOperation, HasLayoutConstraints, HasRaggedTiles, HasSharedAccesses, HasTileIndices
-):
+class MovingOp(IRDLOperation, TileOperator):
     """An operator that moves parts of tiles as they are, one after the other."""
 
     @property

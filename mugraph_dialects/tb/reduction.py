@@ -22,10 +22,6 @@ from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import verify_no_integers, verify_sum_types
 from mugraph.dialects.interfaces import (
     HasEpilogue,
-    HasLayoutConstraints,
-    HasRaggedTiles,
-    HasSharedAccesses,
-    HasTileIndices,
     IndexKind,
     SharedAccess,
     TileIndex,
@@ -38,7 +34,13 @@ from mugraph.dialects.tb.layouts import (
     reduction_accesses,
 )
 from mugraph.dialects.tb.memory import enclosing_graph
-from mugraph.dialects.tb.operators import all_but, expect_shape, parallel_indices, verify_epilogue
+from mugraph.dialects.tb.operators import (
+    TileOperator,
+    all_but,
+    expect_shape,
+    parallel_indices,
+    verify_epilogue,
+)
 from mugraph.dialects.tb.ragged import whole_along
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import dims, op_label, shape_of, value_label
@@ -73,7 +75,7 @@ def contiguous_groups(extent: int, results: int) -> Groups:
     return Groups(extent // results, 1, extent // results)
 
 
-class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, HasTileIndices):
+class ReducesTile(ReducesDimension, TileOperator):
     """An operator that reduces a dimension of a tile; its results have the same extents."""
 
     input = operand_def(STensorType)
@@ -98,7 +100,7 @@ class ReducesTile(ReducesDimension, HasLayoutConstraints, HasSharedAccesses, Has
         return lanes, result_order(partitioned_operand(result))
 
 
-class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue, HasRaggedTiles):
+class AnyReductionOp(ReductionOperator, ReducesTile, HasEpilogue):
     """A sum over groups of elements along one dimension."""
 
     input = operand_def(STensorType)
@@ -199,7 +201,7 @@ def no_running_maximum(
 
 
 @irdl_op_definition
-class ReductionMaxOp(ReducesTile, HasRaggedTiles):
+class ReductionMaxOp(ReducesTile):
     """The running maximum along one dimension, over the iterations of the loop as well.
 
     With m_before the maximum after the iteration before, in the first one -infinity or what it is

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import singledispatch
 from typing import NamedTuple
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32, i32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import is_integer
@@ -26,6 +23,7 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb.graph_bounds import bounds_of_graph
 from mugraph.dialects.tb.ragged import moving_dims
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.each import GraphPass
 
 
 def _fp32_tile(shape: Sequence[int]) -> tb.STensorType:
@@ -345,8 +343,7 @@ def decompose_threadblock(graph: CustomizedOp) -> None:
             pending += parts
 
 
-@dataclass(frozen=True)
-class DecomposeThreadblockPass(ModulePass):
+class DecomposeThreadblockPass(GraphPass):
     """Writes norms and reducing accumulators with squares, sums and plain accumulators.
 
     A product of tiles of several matrices becomes one product a pair, of parts that are cut out;
@@ -376,8 +373,6 @@ class DecomposeThreadblockPass(ModulePass):
 
     name = "decompose-threadblock"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Decomposes in every threadblock graph of the module."""
-        for graph in op.walk():
-            if isinstance(graph, CustomizedOp):
-                decompose_threadblock(graph)
+    def run(self, graph: CustomizedOp) -> None:
+        """Decomposes in a threadblock graph."""
+        decompose_threadblock(graph)

@@ -7,12 +7,9 @@ of which a product of few rows mostly consists.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
+from xdsl.dialects.builtin import bf16, f16, f32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import tb
 from mugraph.dialects.element_types import F8_TYPES
@@ -20,6 +17,7 @@ from mugraph.dialects.elementwise import Epilogue, EpilogueAttr, ScalarFunction
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.each import GraphPass
 
 MOST_ROWS = 8
 """Rows of the left matrix up to which such products were timed."""
@@ -119,8 +117,7 @@ def _replace(op: tb.MatmulOp, written: list[Operation]) -> None:
     Rewriter.erase_op(cast)
 
 
-@dataclass(frozen=True)
-class F16ProductsPass(ModulePass):
+class F16ProductsPass(GraphPass):
     """Multiplies few rows of bf16 by numbers of f8 as f16, in kernels with a loop.
 
     f16 holds all numbers of f8, which are converted to it by fewer instructions than to bf16. The
@@ -150,16 +147,15 @@ class F16ProductsPass(ModulePass):
 
     name = "f16-products"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites the µGraphs of the module."""
-        for graph in op.walk():
-            if not isinstance(graph, CustomizedOp) or graph.forloop_range == 1:
-                continue
-            products = list(products_by_f8(graph))
-            if not all(holds_weights(each) or is_held(each) for each in products):
-                continue
-            for product in products:
-                if holds_weights(product):
-                    multiply_weights(product)
-                else:
-                    multiply_held(product)
+    def run(self, graph: CustomizedOp) -> None:
+        """Rewrites a threadblock graph."""
+        if graph.forloop_range == 1:
+            return
+        products = list(products_by_f8(graph))
+        if not all(holds_weights(each) or is_held(each) for each in products):
+            return
+        for product in products:
+            if holds_weights(product):
+                multiply_weights(product)
+            else:
+                multiply_held(product)

@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32, i8, i32
+from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
@@ -28,6 +26,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.each import GraphPass
 
 KEEPS_FEW_BITS = frozenset({"identity", "bits", "fp4", "nf4", "add_scalar", "floor", "round"})
 """Functions that make numbers of few bits of such: a type of 16 bits rounds them hardly or not."""
@@ -353,8 +352,7 @@ def narrow_parts(found: Sequence[tb.ConcatOp]) -> bool:
     return bool(found) and all(narrow_source(part) is not None for part in found[0].inputs)
 
 
-@dataclass(frozen=True)
-class FactorProductsPass(ModulePass):
+class FactorProductsPass(GraphPass):
     """Moves scales and halves of narrow operands out of products.
 
     - ``x @ (w * s)``, where ``w`` is made of elements of 8 bits and ``s`` does not change along
@@ -383,8 +381,6 @@ class FactorProductsPass(ModulePass):
 
     name = "factor-products"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites every µGraph of the module."""
-        for graph in list(op.walk()):
-            if isinstance(graph, CustomizedOp):
-                factor_products(graph)
+    def run(self, graph: CustomizedOp) -> None:
+        """Rewrites a threadblock graph."""
+        factor_products(graph)

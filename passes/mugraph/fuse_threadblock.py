@@ -6,13 +6,9 @@ A.5, which holds where the prose of the seeds differs from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import Epilogue, EpilogueAttr
@@ -21,6 +17,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tb import epilogue_of
 from mugraph.dialects.tensor_types import element_bytes_of, element_type_of
+from mugraph.passes.each import GraphPass
 
 
 class Fusion(NamedTuple):
@@ -101,8 +98,7 @@ def fuse_threadblock(graph: CustomizedOp) -> None:
             apply_fusion(fusion)
 
 
-@dataclass(frozen=True)
-class FuseThreadblockPass(ModulePass):
+class FuseThreadblockPass(GraphPass):
     """Makes unary operators and plain accumulators epilogues of the operator before them.
 
     A chain is a leading operator and the steps of its epilogue; a binary operator may lead one
@@ -123,8 +119,6 @@ class FuseThreadblockPass(ModulePass):
 
     name = "fuse-threadblock"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Fuses in every threadblock graph of the module."""
-        for graph in op.walk():
-            if isinstance(graph, CustomizedOp):
-                fuse_threadblock(graph)
+    def run(self, graph: CustomizedOp) -> None:
+        """Fuses in a threadblock graph."""
+        fuse_threadblock(graph)

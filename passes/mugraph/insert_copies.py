@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import TensorType, f32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.kn.workspace import returned_root
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import (
@@ -31,6 +27,7 @@ from mugraph.dialects.tensor_types import (
     value_label,
     without_layout,
 )
+from mugraph.passes.each import FunctionPass
 from mugraph.passes.mugraph.copy_rows import copy_rows
 
 LIBRARY_LIMIT = 2**31 - 1
@@ -166,8 +163,7 @@ def copy_for_library(op: kn.MatmulOp) -> None:
         Rewriter.replace_op(op, [product, kn.CopyOp(product.result, op.result.type)])
 
 
-@dataclass(frozen=True)
-class InsertCopiesPass(ModulePass):
+class InsertCopiesPass(FunctionPass):
     """Inserts ``kn.copy`` where a tensor must have a place, or a layout, of its own.
 
     A function that returns one of its arguments, a part of a tensor, or a value twice, returns a
@@ -194,12 +190,10 @@ class InsertCopiesPass(ModulePass):
 
     name = "insert-copies"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Inserts copies into every µGraph of the module."""
-        for function in tuple(op.walk()):
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                copy_results(function)
-                for inner in tuple(function.walk()):
-                    if isinstance(inner, kn.MatmulOp):
-                        copy_for_library(in_library_type(inner))
-                copy_rows(function)
+    def run(self, function: FuncOp) -> None:
+        """Inserts copies into a µGraph."""
+        copy_results(function)
+        for inner in tuple(function.walk()):
+            if isinstance(inner, kn.MatmulOp):
+                copy_for_library(in_library_type(inner))
+        copy_rows(function)

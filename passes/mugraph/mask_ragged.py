@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import tb
@@ -24,6 +21,7 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.ragged import Bounds, Padding, RaggedDim, ragged_dims
 from mugraph.dialects.tb.ragged import check_bounds, function_padding, moving_dims
+from mugraph.passes.each import GraphPass
 
 
 @dataclass
@@ -141,8 +139,7 @@ def mask_ragged(graph: CustomizedOp) -> None:
             tiles.add(mask)
 
 
-@dataclass(frozen=True)
-class MaskRaggedPass(ModulePass):
+class MaskRaggedPass(GraphPass):
     """Keeps elements past the end of ragged tiles out of sums, products and accumulators.
 
     Loads put zeros where no element exists.  Where an operator combines elements along a ragged
@@ -164,8 +161,6 @@ class MaskRaggedPass(ModulePass):
 
     name = "mask-ragged"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Masks in every threadblock graph of the module."""
-        for graph in op.walk():
-            if isinstance(graph, CustomizedOp):
-                mask_ragged(graph)
+    def run(self, graph: CustomizedOp) -> None:
+        """Masks in a threadblock graph."""
+        mask_ragged(graph)

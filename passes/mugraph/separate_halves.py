@@ -10,7 +10,6 @@ from typing import TypeGuard
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import tb
 from mugraph.dialects.cute.attributes import LayoutAttr
@@ -27,9 +26,10 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.dialects.windows import Mode, Windows
+from mugraph.passes.each import TargetPass
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.early import brings_mostly_weights, has_weights, weights_of
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 def is_of_halves(op: Operation) -> TypeGuard[tb.SplitOp | tb.ConcatOp]:
@@ -239,8 +239,7 @@ def should_separate(graph: CustomizedOp, target: Target) -> bool:
     return graph.decided.tiles is None and needed
 
 
-@dataclass(frozen=True)
-class SeparateHalvesPass(ModulePass):
+class SeparateHalvesPass(TargetPass):
     """Lets kernels with a rotary embedding cut the halves of a head.
 
     A rotary embedding takes the two halves of a head apart, so a block needs whole heads. The pass
@@ -258,11 +257,9 @@ class SeparateHalvesPass(ModulePass):
 
     name = "separate-halves"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the kernels of the module."""
-        target = target_named(self.arch)
+        target = self.target
         for function in mugraphs_of(op):
             for bucket in buckets_of(op, function):
                 for graph in custom_kernels(bucket):

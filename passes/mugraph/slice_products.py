@@ -8,17 +8,15 @@ loop; the sum over the pairs is taken once, behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.passes import ModulePass
+from xdsl.dialects.builtin import UnitAttr
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.each import GraphPass
 from mugraph.passes.mugraph.plan.narrow import summed_products
 
 
@@ -60,8 +58,7 @@ def slice_products(reduction: tb.ReductionOp) -> None:
     Rewriter.erase_op(reduction)
 
 
-@dataclass(frozen=True)
-class SliceProductsPass(ModulePass):
+class SliceProductsPass(GraphPass):
     """Lets different warps compute the pairs of matrices of a product whose results are summed.
 
     Products with narrow weights that have a scale for each group of k are such sums. The pass marks
@@ -74,9 +71,7 @@ class SliceProductsPass(ModulePass):
 
     name = "slice-products"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites the µGraphs of the module."""
-        for graph in op.walk():
-            if isinstance(graph, CustomizedOp):
-                for found in list(sliced_sums(graph)):
-                    slice_products(found)
+    def run(self, graph: CustomizedOp) -> None:
+        """Rewrites a threadblock graph."""
+        for found in list(sliced_sums(graph)):
+            slice_products(found)

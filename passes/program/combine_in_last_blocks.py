@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn, sched
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
 from mugraph.dialects.sched.programs import is_task
+from mugraph.passes.each import FunctionPass, TargetPass
 from mugraph.passes.memory.lifetimes import views_of
 from mugraph.passes.memory.packing.allocate import aligned
 from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT, plan_dtensor_memory
 from mugraph.passes.schedule.analysis.hazards.last_blocks import read_of_others
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 COUNTING_BYTES = 128
 """What ``tb::is_last`` takes of shared memory besides, with what aligns the rest behind it."""
@@ -116,8 +113,7 @@ def combine_in_last_blocks(function: FuncOp, target: Target) -> None:
     function.attributes[WORKSPACE_BYTES] = IntegerAttr(end, i64)
 
 
-@dataclass(frozen=True)
-class CombineInLastBlocksPass(ModulePass):
+class CombineInLastBlocksPass(TargetPass, FunctionPass):
     """Lets the last block that computes a part of a tile combine the parts.
 
     The pass takes kernels that share a launch, of which one computes parts of tiles that another
@@ -144,14 +140,8 @@ class CombineInLastBlocksPass(ModulePass):
 
     name = "combine-in-last-blocks"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites every function of the module."""
-        target = target_named(self.arch)
-        for function in op.walk():
-            if not isinstance(function, FuncOp) or is_foreign(function):
-                continue
-            planned = WORKSPACE_BYTES in function.attributes and len(function.body.blocks) == 1
-            if planned and not any(map(is_task, function.walk())):
-                combine_in_last_blocks(function, target)
+    def run(self, function: FuncOp) -> None:
+        """Rewrites a µGraph whose workspace is planned."""
+        planned = WORKSPACE_BYTES in function.attributes and len(function.body.blocks) == 1
+        if planned and not any(map(is_task, function.walk())):
+            combine_in_last_blocks(function, self.target)

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
-from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import element_type_of, shape_of
+from mugraph.passes.each import DevicePass
 
 
 @dataclass
@@ -109,8 +107,7 @@ def make_contiguous(function: FuncOp) -> None:
         function.update_function_type()
 
 
-@dataclass(frozen=True)
-class ContiguousCollectivesPass(ModulePass):
+class ContiguousCollectivesPass(DevicePass):
     """Makes collectives cut and join only the first dimension of row-major tensors.
 
     NCCL sends and receives ranges of memory: the part of a device is one range if the first
@@ -132,8 +129,6 @@ class ContiguousCollectivesPass(ModulePass):
 
     name = "contiguous-collectives"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites every function that is the program of each device."""
-        for function in op.walk():
-            if isinstance(function, FuncOp) and is_per_device(function):
-                make_contiguous(function)
+    def run(self, function: FuncOp) -> None:
+        """Rewrites the program of each device."""
+        make_contiguous(function)

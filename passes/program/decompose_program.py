@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn
-from mugraph.dialects.functions import is_foreign
+from mugraph.passes.each import FunctionPass
 
 
 def decompose_program(function: FuncOp, *, kernels: bool = False, views: bool = True) -> None:
@@ -30,7 +27,7 @@ def decompose_program(function: FuncOp, *, kernels: bool = False, views: bool = 
 
 
 @dataclass(frozen=True)
-class DecomposeProgramPass(ModulePass):
+class DecomposeProgramPass(FunctionPass):
     """Decomposes softmax, norms, means and views by extents into simpler operators.
 
     What is between the parts is f32.  An operator that has a kernel, ``kn.rms_norm``, stays, unless
@@ -54,8 +51,6 @@ class DecomposeProgramPass(ModulePass):
 
     kernels: bool = False
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Decomposes in every µGraph of the module."""
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                decompose_program(function, kernels=self.kernels)
+    def run(self, function: FuncOp) -> None:
+        """Decomposes in a µGraph."""
+        decompose_program(function, kernels=self.kernels)

@@ -13,33 +13,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.disjoint_set import IntDisjointSet
 
 from mugraph.dialects import kn
 from mugraph.dialects.cute import Layout
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import HasTileIndices, IndexKind
-from mugraph.dialects.kn.reshape import strides_of_reshaped
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.named_extents import EXTENTS, LENGTHS, argument_names, ends_of_argument
 from mugraph.dialects.tensor_types import (
     element_type_of,
-    has_nested_modes,
     layout_of,
     resolved_layout_of,
-    row_major_strides,
     shape_of,
     strides_of,
     with_layout,
 )
+from mugraph.passes.each import FunctionPass
+from mugraph.passes.program.strides_of_views import strides_in_memory
 
 Runs = Sequence[Sequence[int]]
 """For each dimension of a folded tensor those of the tensor that it is made of."""
@@ -136,31 +132,6 @@ def _tensors_of(op: Operation) -> list[SSAValue]:
     """The tensors that an operator folds: its result, and all operands but lengths."""
     operands = [op.input] if isinstance(op, kn.MaskOp) else op.operands
     return [*operands, op.results[0]]
-
-
-def _strides_in_memory(value: SSAValue) -> Sequence[int] | None:
-    """The strides of a tensor if nothing is copied; row-major where what makes it may choose.
-
-    ``None`` where a dimension has no single one.
-    """
-    if has_nested_modes(value.type):
-        return None
-    if layout_of(value.type) is not None:
-        return strides_of(resolved_layout_of(value))
-    op, shape = value.owner, shape_of(value.type)
-    if isinstance(op, kn.RegroupOp):
-        strides = _strides_in_memory(op.input)
-        own = shape_of(op.input.type)
-        if strides is None or not isinstance(op, kn.TransposeOp | kn.BroadcastOp | kn.ReshapeOp):
-            return None
-        if isinstance(op, kn.TransposeOp):
-            return [strides[dim] for dim in op.order]
-        if isinstance(op, kn.BroadcastOp):
-            sides = zip(own, shape, strides, strict=True)
-            return [0 if mine < extent else step for mine, extent, step in sides]
-        kept = strides_of_reshaped(own, strides, shape)
-        return row_major_strides(shape) if kept is None else kept
-    return row_major_strides(shape)
 
 
 @dataclass
@@ -275,7 +246,7 @@ class _Folding:
         is_made = isinstance(owner, Operation) and _takes_part(owner)
         if is_made and layout_of(value.type) is None:
             return True
-        strides = _strides_in_memory(value)
+        strides = strides_in_memory(value)
         return strides is not None and (outer == 1 or strides[dim] == inner * strides[dim + 1])
 
     def runs(self, value: SSAValue, pairs: set[Pair]) -> Runs:
@@ -353,8 +324,7 @@ def fold_leading(function: FuncOp) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class FoldLeadingPass(ModulePass):
+class FoldLeadingPass(FunctionPass):
     """Makes leading dimensions of products one where there are more than a grid leaves axes for.
 
     A grid has three axes, and a product with three leading dimensions leaves none for its rows.
@@ -380,8 +350,6 @@ class FoldLeadingPass(ModulePass):
 
     name = "fold-leading"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Folds in every µGraph of the module."""
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                fold_leading(function)
+    def run(self, function: FuncOp) -> None:
+        """Folds in a µGraph."""
+        fold_leading(function)

@@ -10,24 +10,22 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.indirect import ReadsRows
 from mugraph.dialects.interfaces import HasWorkspace, SharesMemory
 from mugraph.dialects.kn.overlap import CanJoin, RuntimePart
 from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.each import FunctionPass, TargetPass
 from mugraph.passes.program.fuse_kernels.times import in_a_program, moved_bytes
 from mugraph.passes.program.plan_dtensor_memory import plan_dtensor_memory
 from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 MOST_JOINED = 64
 """Kernels of one launch at most: their parameters take 4 KB together."""
@@ -222,8 +220,7 @@ def join_launches(function: FuncOp, target: Target) -> None:
         plan_dtensor_memory(function)
 
 
-@dataclass(frozen=True)
-class JoinLaunchesPass(ModulePass):
+class JoinLaunchesPass(TargetPass, FunctionPass):
     """Lets independent kernels share a launch, where there is room for both.
 
     Element-wise operators, gathers and scatters of the runtime are joined if they move so little
@@ -250,11 +247,6 @@ class JoinLaunchesPass(ModulePass):
 
     name = "join-launches"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites every function of the module."""
-        target = target_named(self.arch)
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                join_launches(function, target)
+    def run(self, function: FuncOp) -> None:
+        """Joins launches of a µGraph."""
+        join_launches(function, self.target)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
     argument_names,
@@ -21,8 +15,9 @@ from mugraph.dialects.named_extents import (
     named_extents,
 )
 from mugraph.dialects.tensor_types import without_layout
+from mugraph.passes.each import FunctionPass, TargetPass
 from mugraph.passes.program.fuse_kernels.times import best_padding, uneven_operands, use_copies
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 def may_end_early(function: FuncOp, value: SSAValue) -> bool:
@@ -59,8 +54,7 @@ def pad_rows(function: FuncOp, target: Target) -> None:
         use_copies(graph, {value: copies[value] for value in padding.operands})
 
 
-@dataclass(frozen=True)
-class PadRowsPass(ModulePass):
+class PadRowsPass(TargetPass, FunctionPass):
     """Copies tensors to padded rows where rows do not start at multiples of 16 bytes.
 
     Bulk copies cannot load such rows, and warp groups multiply only what bulk copies load.
@@ -80,11 +74,6 @@ class PadRowsPass(ModulePass):
 
     name = "pad-rows"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Copies in every µGraph of the module."""
-        target = target_named(self.arch)
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                pad_rows(function, target)
+    def run(self, function: FuncOp) -> None:
+        """Copies in a µGraph."""
+        pad_rows(function, self.target)

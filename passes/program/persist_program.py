@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import ScatterOp
 from mugraph.dialects.kn.overlap import CanJoin, RuntimePart
@@ -30,13 +27,14 @@ from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.programs import Blocks, Task, is_task, threads_of
 from mugraph.dialects.tensor_types import op_label
 from mugraph.passes.costs.kernels import LAUNCH_NS
+from mugraph.passes.each import FunctionPass, TargetPass
 from mugraph.passes.program.fuse_kernels.times import in_a_program
 from mugraph.passes.program.join_launches import Room, heights_of
 from mugraph.passes.program.plan_dtensor_memory import ALIGNMENT
 from mugraph.passes.schedule.analysis.hazards.tasks import conflicts_of
 from mugraph.passes.schedule.plan_stensor_memory import registers_wanted
 from mugraph.passes.schedule.programmatic_launch import drop_implied_waits
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 PARAMETER_BYTES = 32_764
 """What the parameters of a kernel take at most, from sm_70 and CUDA 12.1 on."""
@@ -255,7 +253,7 @@ def persist_program(
 
 
 @dataclass(frozen=True)
-class PersistProgramPass(ModulePass):
+class PersistProgramPass(TargetPass, FunctionPass):
     """Makes one persistent kernel of consecutive operators.
 
     As many blocks run as fit at once (or ``blocks``). Operator after operator, each block takes its
@@ -286,13 +284,9 @@ class PersistProgramPass(ModulePass):
 
     name = "persist-program"
 
-    arch: str = DEFAULT_TARGET
     blocks: int = 0
     everywhere: bool = True
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites every function of the module."""
-        target = target_named(self.arch)
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                persist_program(function, target, self.blocks, everywhere=self.everywhere)
+    def run(self, function: FuncOp) -> None:
+        """Rewrites a µGraph."""
+        persist_program(function, self.target, self.blocks, everywhere=self.everywhere)

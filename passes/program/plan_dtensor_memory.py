@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import HasWorkspace
 from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WORKSPACE_BYTES, tensor_bytes
+from mugraph.passes.each import FunctionPass
 from mugraph.passes.memory.lifetimes import Lifetime, tensor_lifetimes, workspace_values
 from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.certificate import (
@@ -55,7 +53,7 @@ def plan_dtensor_memory(function: FuncOp, *, reuse: bool = True) -> None:
 
 
 @dataclass(frozen=True)
-class PlanDTensorMemoryPass(ModulePass):
+class PlanDTensorMemoryPass(FunctionPass):
     """Gives every intermediate DTensor an offset in the function's workspace.
 
     Tensors share bytes where no operator needs both of them; ``reuse=false`` gives each its own.
@@ -71,8 +69,6 @@ class PlanDTensorMemoryPass(ModulePass):
 
     reuse: bool = True
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Plans every µGraph of the module, scheduled or not."""
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                plan_dtensor_memory(function, reuse=self.reuse)
+    def run(self, function: FuncOp) -> None:
+        """Plans a µGraph, scheduled or not."""
+        plan_dtensor_memory(function, reuse=self.reuse)

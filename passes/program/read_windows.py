@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn, tb
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.tensor_types import element_type_of, layout_of, shape_of
+from mugraph.passes.each import FunctionPass, TargetPass
 from mugraph.passes.program.fuse_kernels.times import (
     product_time,
     time_as_written,
     time_of_kernel,
 )
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 TILE = 64
 """Elements along the first and the last dimension that a block writes."""
@@ -133,8 +129,7 @@ def multiply_in_place(op: kn.WindowsOp, product: kn.MatmulOp, target: Target) ->
     return True
 
 
-@dataclass(frozen=True)
-class ReadWindowsPass(ModulePass):
+class ReadWindowsPass(TargetPass, FunctionPass):
     """Lets kernels read windows (``kn.windows``) from the tensor itself, without a copy.
 
     A kernel that is the only user of windows loads them from the tensor: ``tb.input %x modes ...
@@ -145,17 +140,11 @@ class ReadWindowsPass(ModulePass):
 
     name = "read-windows"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites in every µGraph of the module."""
-        target = target_named(self.arch)
-        for function in op.walk():
-            if not isinstance(function, FuncOp) or is_foreign(function):
-                continue
-            for each in list(function.body.block.ops):
-                if isinstance(each, kn.WindowsOp):
-                    _take_out(each, target)
+    def run(self, function: FuncOp) -> None:
+        """Rewrites in a µGraph."""
+        for op in list(function.body.block.ops):
+            if isinstance(op, kn.WindowsOp):
+                _take_out(op, self.target)
 
 
 def _take_out(op: kn.WindowsOp, target: Target) -> None:

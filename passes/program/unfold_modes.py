@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.kn.reshape import strides_of_reshaped
 from mugraph.dialects.locations import Rewriter
@@ -33,6 +28,7 @@ from mugraph.dialects.tensor_types import (
     without_layout,
 )
 from mugraph.dialects.windows import Mode, Windows
+from mugraph.passes.each import FunctionPass
 
 
 def unfold_modes(function: FuncOp) -> None:
@@ -113,8 +109,7 @@ def _unfold_result(function: FuncOp, op: Operation, result: OpResult) -> None:
     value.replace_uses_with_if(laid_out.result, lambda use: use.operation is returned)
 
 
-@dataclass(frozen=True)
-class UnfoldModesPass(ModulePass):
+class UnfoldModesPass(FunctionPass):
     """Replaces tensors with nested modes by views with one dimension for each stride.
 
     Later passes know one stride for each dimension. Arguments and results keep their layouts.
@@ -134,8 +129,6 @@ class UnfoldModesPass(ModulePass):
 
     name = "unfold-modes"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Unfolds in every µGraph of the module."""
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                unfold_modes(function)
+    def run(self, function: FuncOp) -> None:
+        """Unfolds in a µGraph."""
+        unfold_modes(function)

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple, TypeGuard
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter, inherit_location
 from mugraph.dialects.reductions import COMBINING
-from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import bytes_of, element_type_of, shape_of
 from mugraph.passes.costs.devices import PeerLoads, library_microseconds
+from mugraph.passes.each import DevicePass
 from mugraph.passes.program.partition.segments import reads_again
 
 
@@ -165,7 +163,7 @@ def _load(op: kn.CollectiveOp) -> None:
 
 
 @dataclass(frozen=True)
-class UsePeersPass(ModulePass):
+class UsePeersPass(DevicePass):
     """Replaces collectives of few bytes by loads from the memory of other devices.
 
     A collective of NCCL starts kernels of its own, and the following kernels wait for them. Devices
@@ -188,8 +186,6 @@ class UsePeersPass(ModulePass):
     name = "use-peers"
     everywhere: bool = False
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites every function that is the program of each device."""
-        for function in op.walk():
-            if isinstance(function, FuncOp) and is_per_device(function):
-                use_peers(function, everywhere=self.everywhere)
+    def run(self, function: FuncOp) -> None:
+        """Rewrites the program of each device."""
+        use_peers(function, everywhere=self.everywhere)

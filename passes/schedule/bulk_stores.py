@@ -7,14 +7,12 @@ threads write the tile to shared memory, and one of them starts the copy, which 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
@@ -48,6 +46,7 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     value_label,
 )
+from mugraph.passes.each import TargetPass
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.lower_threadblock.write_back import WriteBack, write_back_through
 from mugraph.passes.schedule.plan_stensor_memory import (
@@ -57,7 +56,7 @@ from mugraph.passes.schedule.plan_stensor_memory import (
     with_channels,
 )
 from mugraph.passes.schedule.tile_values import tiles_by_registers
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 MIN_VECTORS = 8
 """Copies of 16 bytes a thread from which on a bulk copy is worth its fence and its barrier.
@@ -381,8 +380,7 @@ def _store_so(result: Result, way: Way) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class BulkStoresPass(ModulePass):
+class BulkStoresPass(TargetPass):
     """Stores results by bulk copies (TMA), which one thread starts.
 
     Each thread fences what it wrote (``sched.proxy_fence``), the role meets at a barrier, its first
@@ -409,11 +407,9 @@ class BulkStoresPass(ModulePass):
 
     name = "bulk-stores"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module whose memory is not planned yet."""
-        target = target_named(self.arch)
+        target = self.target
         if target.bulk_bytes_in_flight is None:
             for kernel in op.body.block.ops:
                 if isinstance(kernel, sched.KernelOp) and kernel.decided.stores == "tma":

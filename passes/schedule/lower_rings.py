@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.channel import channel_of
 from mugraph.dialects.sched.kernel import enclosing_kernel
 from mugraph.dialects.sched.role import roles_of
+from mugraph.passes.each import KernelPass
 
 
 @dataclass(frozen=True)
@@ -167,8 +165,7 @@ def lower_fill(fill: sched.ProduceOp) -> None:
     Rewriter.replace_op(fill, steps, [])
 
 
-@dataclass(frozen=True)
-class LowerRingsPass(ModulePass):
+class LowerRingsPass(KernelPass):
     """Lowers rings to steps on mbarriers: when a stage is full, and when it is free.
 
     The copies of a ``sched.produce`` are put between a ``sched.acquire`` and a ``sched.publish``.
@@ -188,8 +185,6 @@ class LowerRingsPass(ModulePass):
 
     name = "lower-rings"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Lowers the rings of every kernel of the module."""
-        for kernel in op.body.block.ops:
-            if isinstance(kernel, sched.KernelOp):
-                lower_rings(kernel)
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Lowers the rings of a kernel."""
+        lower_rings(kernel)

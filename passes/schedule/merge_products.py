@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,7 +21,6 @@ from mugraph.dialects.cute.matrix_descriptor import matrix_descriptor
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.programming_model import MAX_GROUP_COLUMNS
-from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.tensor_types import (
     AnyLayout,
@@ -32,6 +28,7 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     shape_of,
 )
+from mugraph.passes.each import UnplannedKernelPass
 
 
 @dataclass(frozen=True)
@@ -165,8 +162,7 @@ def merge(pair: Pair) -> None:
         Rewriter.erase_op(buffer)
 
 
-@dataclass(frozen=True)
-class MergeProductsPass(ModulePass):
+class MergeProductsPass(UnplannedKernelPass):
     """Merges two products by warp groups that have the same left matrix.
 
     Where two products of one left matrix stand side by side, their right matrices come through one
@@ -180,8 +176,7 @@ class MergeProductsPass(ModulePass):
 
     name = "merge-products"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Merges in every kernel whose memory is not planned yet."""
-        for kernel in unplanned_kernels(op):
-            while (pair := next(find_pairs(kernel), None)) is not None:
-                merge(pair)
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Merges in a kernel."""
+        while (pair := next(find_pairs(kernel), None)) is not None:
+            merge(pair)

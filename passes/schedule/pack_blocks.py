@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.functions import mugraphs_in
 from mugraph.dialects.kn.overlap import launches_of
 from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.sched.programs import is_task
 from mugraph.passes.costs.residency import packed_blocks
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.each import TargetPass
+from mugraph.passes.targets import Target
 
 
 def can_pack(launch: sched.LaunchOp) -> bool:
@@ -34,8 +32,7 @@ def pack_blocks(kernel: sched.KernelOp, target: Target) -> None:
         kernel.packed = IntegerAttr(together, i64)
 
 
-@dataclass(frozen=True)
-class PackBlocksPass(ModulePass):
+class PackBlocksPass(TargetPass):
     """Launches blocks of one warp several at a time.
 
     Such warps are independent, and a multiprocessor starts a block of several warps as fast as a
@@ -50,15 +47,11 @@ class PackBlocksPass(ModulePass):
 
     name = "pack-blocks"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the kernels of the module."""
-        target = target_named(self.arch)
+        target = self.target
         kernels: dict[sched.KernelOp, bool] = {}
-        for function in op.walk():
-            if not isinstance(function, FuncOp) or is_foreign(function):
-                continue
+        for function in mugraphs_in(op):
             for launch in launches_of(function.body.block.ops):
                 for each in launch:
                     if isinstance(each, sched.LaunchOp):

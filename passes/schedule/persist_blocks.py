@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
+from mugraph.passes.each import TargetPass
 from mugraph.passes.memory.lifetimes import channel_buffers
 from mugraph.passes.options import refuse, require_natural
 from mugraph.passes.schedule.bulk_stores import (
@@ -31,7 +31,7 @@ from mugraph.passes.schedule.lower_threadblock.write_back import write_back_thro
 from mugraph.passes.schedule.pipeline_loads.deepen import deepen_rings, ring_choices
 from mugraph.passes.schedule.pipeline_loads.stages import Stages
 from mugraph.passes.schedule.tile_values import tiles_by_registers
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 def blocks_at_once(kernel: sched.KernelOp, target: Target, blocks: int = 0) -> int | str:
@@ -124,7 +124,7 @@ def results_leave_in_bulk(
 
 
 @dataclass(frozen=True)
-class PersistBlocksPass(ModulePass):
+class PersistBlocksPass(TargetPass):
     """Launches as many blocks as run at once, of which each has several work tiles.
 
     A kernel becomes persistent (``sched.kernel ... persistent 132``) if its warp groups multiply
@@ -140,12 +140,11 @@ class PersistBlocksPass(ModulePass):
 
     name = "persist-blocks"
 
-    arch: str = DEFAULT_TARGET
     blocks: int = 0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every kernel of the module whose memory is not planned yet."""
-        target = target_named(self.arch)
+        target = self.target
         require_natural(self.blocks, f"--{self.name}: blocks")
         launches = sched.launches_by_kernel(op)
         for kernel in unplanned_kernels(op):

@@ -6,27 +6,25 @@ through the epilogue, which else all warps of a block are in together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Block, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import MAX_THREADS, integer_array
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sched.kernel import WARP, WARPGROUP, unplanned_kernels
+from mugraph.dialects.sched.kernel import WARP, WARPGROUP
 from mugraph.dialects.sched.order_barrier import shared_buffers_of
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
 from mugraph.dialects.sched.tile_values import end_of
+from mugraph.passes.each import TargetPass, UnplannedKernelPass
 from mugraph.passes.memory.lifetimes import channel_buffers
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.bulk_stores import resident_blocks
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 class Alternating(NamedTuple):
@@ -116,8 +114,7 @@ def fitting_blocks(found: Alternating, count: int, target: Target) -> int | None
     return None if resident is None else resident * target.multiprocessors
 
 
-@dataclass(frozen=True)
-class PingPongPass(ModulePass):
+class PingPongPass(TargetPass, UnplannedKernelPass):
     """Ping-pong: consumers of one warp group each alternate over work tiles of persistent blocks.
 
     For kernels whose plan says so (``ping_pong = 2``), whose blocks are persistent
@@ -138,16 +135,12 @@ class PingPongPass(ModulePass):
 
     name = "ping-pong"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Treats every kernel of the module whose memory is not planned yet."""
-        target = target_named(self.arch)
-        for kernel in unplanned_kernels(op):
-            count = kernel.decided.ping_pong or 1
-            reason = alternated(kernel, count, target) if count > 1 else None
-            if reason is not None:
-                refuse(kernel, "ping_pong", self.name, reason, "leave ping_pong free")
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Lets roles of a kernel alternate."""
+        count = kernel.decided.ping_pong or 1
+        reason = alternated(kernel, count, self.target) if count > 1 else None
+        if reason is not None:
+            refuse(kernel, "ping_pong", self.name, reason, "leave ping_pong free")
 
 
 def alternated(kernel: sched.KernelOp, count: int, target: Target) -> str | None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
@@ -22,12 +20,13 @@ from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
 from mugraph.passes.costs.kept_sums import register_limit
+from mugraph.passes.each import KernelPass, TargetPass
 from mugraph.passes.schedule.analysis.registers import registers_needed
 from mugraph.passes.schedule.chained_products import delay_product, find_chained_loops
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.set_register_budgets import most_registers
 from mugraph.passes.schedule.tile_values import tiles_by_registers
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 @dataclass(frozen=True)
@@ -129,8 +128,7 @@ def _last_use_before(op: Operation, value: SSAValue) -> Operation | None:
     return before
 
 
-@dataclass(frozen=True)
-class PipelineProductsPass(ModulePass):
+class PipelineProductsPass(TargetPass, KernelPass):
     """Keeps the products of warp groups in flight over one iteration of the loop.
 
     If nothing else in a role's loop writes their operands or touches their sums, products become
@@ -149,18 +147,13 @@ class PipelineProductsPass(ModulePass):
 
     name = "pipeline-products"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Pipelines every kernel of the module."""
-        target = target_named(self.arch)
-        for kernel in op.body.block.ops:
-            if not isinstance(kernel, sched.KernelOp) or is_lowered(kernel):
-                continue
-            if sched.warpgroup_products(kernel):
-                with tiles_by_registers(kernel):
-                    for found in tuple(find_pipelined_loops(kernel)):
-                        pipeline_products(found)
-                    if suffices_late(kernel, target):
-                        delay_products(kernel)
-                    write_fresh(kernel)
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Pipelines a kernel."""
+        if is_lowered(kernel) or not sched.warpgroup_products(kernel):
+            return
+        with tiles_by_registers(kernel):
+            for found in tuple(find_pipelined_loops(kernel)):
+                pipeline_products(found)
+            if suffices_late(kernel, self.target):
+                delay_products(kernel)
+            write_fresh(kernel)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn, sched
 from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.kn.workspace import memory_root
 from mugraph.dialects.programming_model import VECTOR_BYTES
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.each import TargetPass
 
 
 def is_table(value: SSAValue) -> bool:
@@ -81,8 +80,7 @@ def ask_before_wait(waiting: Waiting) -> None:
         block.insert_op_before(sched.PrefetchOp(load.source, load.fixed_iteration), waiting.wait)
 
 
-@dataclass(frozen=True)
-class PrefetchTablesPass(ModulePass):
+class PrefetchTablesPass(TargetPass):
     """Lets kernels ask for the tiles of a table before they wait for those that write rows of it.
 
     Attention of a decode step reads a cache into which the kernel before it stores one row.  It
@@ -99,11 +97,9 @@ class PrefetchTablesPass(ModulePass):
 
     name = "prefetch-tables"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the kernels of the module."""
-        if not target_named(self.arch).has_programmatic_launch:
+        if not self.target.has_programmatic_launch:
             return
         launches = sched.launches_by_kernel(op)
         for kernel in op.body.block.ops:

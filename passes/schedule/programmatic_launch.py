@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.constant import is_constant
@@ -17,7 +15,7 @@ from mugraph.dialects.interfaces import HasBufferEffects, touched_by
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.plan import LaunchNext
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.each import TargetPass
 
 _PASSABLE = (sched.CopyOp, sched.BulkCopyOp, sched.CommitOp, sched.PublishOp, sched.FillOp)
 """What a load may be moved across: nothing of it waits, for other threads or for copies."""
@@ -213,8 +211,7 @@ def launch_programmatically(module: ModuleOp) -> None:
                     step.set_overlaps()
 
 
-@dataclass(frozen=True)
-class ProgrammaticLaunchPass(ModulePass):
+class ProgrammaticLaunchPass(TargetPass):
     """Lets each kernel start while the kernel before it in the stream, whoever's, still runs.
 
     Programmatic dependent launch: ``sched.grid_wait`` stands before the first access to device
@@ -232,9 +229,7 @@ class ProgrammaticLaunchPass(ModulePass):
 
     name = "programmatic-launch"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the whole module."""
-        if target_named(self.arch).has_programmatic_launch:
+        if self.target.has_programmatic_launch:
             launch_programmatically(op)

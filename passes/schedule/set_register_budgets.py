@@ -7,12 +7,9 @@ copies needs few; warps that hold the sums of large products need many.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.passes import ModulePass
+from xdsl.dialects.builtin import IntegerAttr, i64
 
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import integer_array
@@ -21,8 +18,9 @@ from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.costs.kept_sums import register_limit
 from mugraph.passes.costs.work import LOADING_REGISTERS, WORKING_REGISTERS
+from mugraph.passes.each import KernelPass, TargetPass
 from mugraph.passes.schedule.analysis.registers import registers_needed
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 TRANSPOSED_REGISTERS = 8
 """Places of the sums of swapped operands, which lie along columns.
@@ -137,8 +135,7 @@ def set_budgets(found: Budgeted) -> None:
     found.loading.registers = IntegerAttr(found.budgets.loading, i64)
 
 
-@dataclass(frozen=True)
-class SetRegisterBudgetsPass(ModulePass):
+class SetRegisterBudgetsPass(TargetPass, KernelPass):
     """Moves registers from the role that loads to the roles that compute (``setmaxnreg``).
 
     Kernels whose warp groups multiply, unless with swapped operands, or whose threads need more
@@ -154,14 +151,9 @@ class SetRegisterBudgetsPass(ModulePass):
 
     name = "set-register-budgets"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Sets the budgets of every kernel of the module."""
-        target = target_named(self.arch)
-        for kernel in op.body.block.ops:
-            if isinstance(kernel, sched.KernelOp):
-                leave_registers_for_products(kernel)
-                found = find_budgeted(kernel, target, kernel.resident_blocks or 1)
-                if found is not None:
-                    set_budgets(found)
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Sets the budgets of a kernel."""
+        leave_registers_for_products(kernel)
+        found = find_budgeted(kernel, self.target, kernel.resident_blocks or 1)
+        if found is not None:
+            set_budgets(found)

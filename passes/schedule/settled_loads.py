@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.launch_extents import integer_array
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.sched.settled import follows_wait
+from mugraph.passes.each import TargetPass
 from mugraph.passes.schedule.programmatic_launch import loads_to_hoist, must_wait
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 FIRST_ITERATIONS = 1
 """Of whose tiles copies stand before a wait.
@@ -103,8 +102,7 @@ def load_before_wait(kernel: sched.KernelOp, early: Sequence[Early], settled: se
     kernel.constant = integer_array(sorted(kernel.constant_inputs | settled))
 
 
-@dataclass(frozen=True)
-class SettledLoadsPass(ModulePass):
+class SettledLoadsPass(TargetPass):
     """Lets kernels load arguments of the function before they wait for the kernel in front of them.
 
     If that kernel waits for those before it, and only then lets this one start, all of them are
@@ -125,11 +123,9 @@ class SettledLoadsPass(ModulePass):
 
     name = "settled-loads"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the kernels of the module."""
-        if not target_named(self.arch).has_programmatic_launch or any(map(is_task, op.walk())):
+        if not self.target.has_programmatic_launch or any(map(is_task, op.walk())):
             return
         found = sched.launches_by_kernel(op)
         for kernel, launches in found.items():

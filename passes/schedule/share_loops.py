@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.ancestors import enclosing
@@ -19,7 +17,8 @@ from mugraph.dialects.sched.domain import fewest_iterations
 from mugraph.dialects.sched.kernel import BlockParts
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import shape_of
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.each import TargetPass
+from mugraph.passes.targets import Target
 
 
 def shared_axis(kernel: sched.KernelOp) -> int | None:
@@ -86,8 +85,7 @@ def is_of_buckets(launch: sched.LaunchOp) -> bool:
     return function is not None and is_one_of_buckets(function)
 
 
-@dataclass(frozen=True)
-class ShareLoopsPass(ModulePass):
+class ShareLoopsPass(TargetPass):
     """Lets the number of blocks that share a loop follow from how many a call launches.
 
     If memory says how long a loop is, the blocks that share it take its tiles in turn. With few
@@ -105,11 +103,9 @@ class ShareLoopsPass(ModulePass):
 
     name = "share-loops"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the kernels of the module."""
-        target = target_named(self.arch)
+        target = self.target
         for kernel, launches in sched.launches_by_kernel(op).items():
             if all(map(is_of_buckets, launches)):
                 parts = parts_of(kernel, target)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.kn.overlap import LARGEST_CARVEOUT, launches_of
 from mugraph.dialects.programming_model import LINE_BYTES
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import bytes_of
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.each import TargetPass
+from mugraph.passes.targets import Target
 
 
 def spread_bytes(blocks: int, smem: int, target: Target) -> int:
@@ -87,8 +86,7 @@ def weights_in(several: Iterable[Sequence[sched.LaunchOp]]) -> int:
     return sum(bytes_of_weights(each)[0] for launches in several for each in launches)
 
 
-@dataclass(frozen=True)
-class SpreadBlocksPass(ModulePass):
+class SpreadBlocksPass(TargetPass):
     """Gives blocks so much shared memory that a multiprocessor holds no more than its even share.
 
     A kernel that starts while another one runs gets free places, perhaps two on one multiprocessor
@@ -112,11 +110,9 @@ class SpreadBlocksPass(ModulePass):
 
     name = "spread-blocks"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the kernels of the module."""
-        target = target_named(self.arch)
+        target = self.target
         if not target.has_programmatic_launch:
             return
         for function in op.walk():

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
 from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.channel import RunsAtIteration, channel_of
@@ -30,11 +29,12 @@ from mugraph.dialects.tensor_types import (
     strides_of,
 )
 from mugraph.passes.costs.kept_sums import register_limit
+from mugraph.passes.each import TargetPass
 from mugraph.passes.schedule.analysis.registers import registers_needed
 from mugraph.passes.schedule.bulk_stores import alignments_of
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.tile_values import tiles_by_registers
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 MOST_DEPTH = 2048
 """Elements along k that a body multiplies: of 8192 cubed, scaled by blocks of 128, one iteration
@@ -267,8 +267,7 @@ def _loaded_together(
     return None
 
 
-@dataclass(frozen=True)
-class UnrollProductsPass(ModulePass):
+class UnrollProductsPass(TargetPass):
     """Issues the product of the next iteration before the sums of one are scaled or added up.
 
     The pass takes loops of a role with one product of warp groups that is ``fresh`` and waited for,
@@ -287,11 +286,9 @@ class UnrollProductsPass(ModulePass):
 
     name = "unroll-products"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every kernel of the module."""
-        target = target_named(self.arch)
+        target = self.target
         launches = sched.launches_by_kernel(op)
         for kernel in op.body.block.ops:
             if isinstance(kernel, sched.KernelOp) and is_lowered(kernel):

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import te
+from mugraph.passes.each import TexprKernelPass
 from mugraph.passes.memory.findings import HazardKind
 from mugraph.passes.texpr.analysis.hazards import find_texpr_hazards
 from mugraph.passes.texpr.analysis.roles import takes_turns
 
 
-@dataclass(frozen=True)
-class TeCheckHandOverPass(ModulePass):
+class TeCheckHandOverPass(TexprKernelPass):
     """Rejects kernels whose threads synchronise wrongly by mbarriers and other instructions.
 
     Where iterations of a ``fully`` parallel loop wait and arrive at mbarriers, or copies and
@@ -29,18 +24,17 @@ class TeCheckHandOverPass(ModulePass):
 
     name = "te-check-handover"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Checks the kernels that hand over."""
-        for kernel in [one for one in op.walk() if isinstance(one, te.KernelOp)]:
-            if not takes_turns(kernel.threads):
-                continue
-            wrong = [
-                one.message
-                for one in find_texpr_hazards(kernel)
-                if one.kind is not HazardKind.NOT_CHECKED
-            ]
-            if wrong:
-                name = f"kernel '{kernel.symbol.data}'"
-                raise PassFailedException(
-                    "\n  ".join([f"--{self.name}: {name}: {wrong[0]}", *wrong[1:4]])
-                )
+    def run(self, kernel: te.KernelOp) -> None:
+        """Checks a kernel that hands over."""
+        if not takes_turns(kernel.threads):
+            return
+        wrong = [
+            one.message
+            for one in find_texpr_hazards(kernel)
+            if one.kind is not HazardKind.NOT_CHECKED
+        ]
+        if wrong:
+            name = f"kernel '{kernel.symbol.data}'"
+            raise PassFailedException(
+                "\n  ".join([f"--{self.name}: {name}: {wrong[0]}", *wrong[1:4]])
+            )

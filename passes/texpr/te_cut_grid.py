@@ -8,12 +8,10 @@ along an axis of the grid say, says how many blocks along that axis have anythin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import AffineMapAttr, ModuleOp
+from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import (
@@ -24,12 +22,12 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineMap,
 )
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import te
 from mugraph.dialects.launch_extents import GridCut, launch_fault
 from mugraph.dialects.te.indices import range_of, terms_of
 from mugraph.dialects.te.sizes import size_arguments, size_of
+from mugraph.passes.each import TexprKernelPass
 from mugraph.passes.texpr.analysis.domains import domain_of
 from mugraph.passes.texpr.analysis.evaluate import expanded
 
@@ -49,8 +47,7 @@ class Need(NamedTuple):
     step: int
 
 
-@dataclass(frozen=True)
-class TeCutGridPass(ModulePass):
+class TeCutGridPass(TexprKernelPass):
     """Launches only blocks that have something to do at the sizes that a call says.
 
     ``te.kernel ... grid [50, 10, 1] cut [1, 3, 32]``: along y as many blocks as have one of as many
@@ -59,11 +56,10 @@ class TeCutGridPass(ModulePass):
 
     name = "te-cut-grid"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Runs the pass."""
-        for kernel in op.walk():
-            if isinstance(kernel, te.KernelOp) and not kernel.cuts:
-                cut_grid(kernel)
+    def run(self, kernel: te.KernelOp) -> None:
+        """Cuts the grid of a kernel."""
+        if not kernel.cuts:
+            cut_grid(kernel)
 
 
 def cut_grid(kernel: te.KernelOp) -> None:

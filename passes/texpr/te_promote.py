@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
@@ -25,10 +24,11 @@ from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.te.mbarriers import MBARRIER_BYTES
 from mugraph.dialects.te.points import grid_of, touched_numbers
 from mugraph.dialects.tensor_types import element_bytes_of, source_name, value_label
+from mugraph.passes.each import TargetPass
 from mugraph.passes.memory.lifetimes import Lifetime
 from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.pack import pack
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 from mugraph.passes.texpr.analysis.evaluate import variables_of
 from mugraph.passes.texpr.te_map.exchanged import MOST_REGISTERS
 from mugraph.passes.texpr.te_map.reductions import OF_EACH_THREAD
@@ -333,8 +333,7 @@ def place_workspace(function: FuncOp) -> None:
     function.attributes[WORKSPACE_BYTES] = IntegerAttr(peak, i64)
 
 
-@dataclass(frozen=True)
-class TePromotePass(ModulePass):
+class TePromotePass(TargetPass):
     """Puts every ``te.new`` of mapped functions into registers, shared memory or device memory.
 
     What is made within a step is in registers.  A buffer of a block whose place is open goes into
@@ -361,11 +360,9 @@ class TePromotePass(ModulePass):
 
     name = "te-promote"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Places the buffers of every mapped function."""
-        target = target_named(self.arch)
+        target = self.target
         for function in op.ops:
             if isinstance(function, FuncOp) and te.is_texpr(function):
                 for kernel in [one for one in function.walk() if isinstance(one, te.KernelOp)]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import te
@@ -20,6 +17,7 @@ from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.te.mapped import UNROLL
 from mugraph.dialects.te.sizes import ends_of, factors_of_strides
 from mugraph.dialects.tensor_types import element_bytes_of, layout_of, row_major_strides
+from mugraph.passes.each import TexprKernelPass
 from mugraph.passes.texpr.analysis.contents import made_of
 from mugraph.passes.texpr.analysis.evaluate import (
     Along,
@@ -306,8 +304,7 @@ def _instructions(op: Operation) -> int:
     return inner * (op.iterations if isinstance(op, te.SeqOp) else 1)
 
 
-@dataclass(frozen=True)
-class TeVectorizePass(ModulePass):
+class TeVectorizePass(TexprKernelPass):
     """Makes one access of those of a loop to neighbours in memory, and marks loops to unroll.
 
     A condition on sizes that a call says, which holds for all iterations of a loop or for none,
@@ -337,17 +334,16 @@ class TeVectorizePass(ModulePass):
 
     name = "te-vectorize"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Runs the pass on the kernels of every mapped function."""
-        for kernel in [one for one in op.walk() if isinstance(one, te.KernelOp)]:
-            for loop in [one for one in kernel.walk() if isinstance(one, te.SeqOp)]:
-                if enclosing(loop, te.StepOp) is None:
-                    continue
-                if is_copy_of_neighbours(loop):
-                    copy_at_once(loop)
-                    continue
-                loop = hoist_condition(loop)
-                read_contents_before(loop)
-                access_neighbours_at_once(loop)
-            remove_unused_indices(kernel)
-            mark_unrolled(kernel)
+    def run(self, kernel: te.KernelOp) -> None:
+        """Rewrites a kernel."""
+        for loop in [one for one in kernel.walk() if isinstance(one, te.SeqOp)]:
+            if enclosing(loop, te.StepOp) is None:
+                continue
+            if is_copy_of_neighbours(loop):
+                copy_at_once(loop)
+                continue
+            loop = hoist_condition(loop)
+            read_contents_before(loop)
+            access_neighbours_at_once(loop)
+        remove_unused_indices(kernel)
+        mark_unrolled(kernel)

@@ -1,12 +1,17 @@
 """Options of passes: what their values may be, in words."""
 
+import pkgutil
 from typing import Any, Literal, Optional
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 import mugraph
-from mugraph.passes.options import values_in_words
+from mugraph.passes.options import options_in_words, values_in_words
+from mugraph.reading import make_context
+from mugraph.tools.universe import PASSES
 
 
 @pytest.mark.parametrize(
@@ -43,3 +48,12 @@ func.func @f(%x: tensor<8x8xf16>) -> tensor<8x8xf16> {
 def test_a_part_of_a_plan_says_what_it_may_be(parts: dict[str, Any], sentence: str) -> None:
     with pytest.raises(PassFailedException, match=sentence):
         mugraph.compile(TEXT, arch="cpu", plan=mugraph.Plan(**parts))
+
+
+def test_a_target_that_is_none_is_refused_whatever_the_module_has() -> None:
+    kinds: list[type[ModulePass]] = [pkgutil.resolve_name(place) for place in PASSES.values()]
+    asked = [kind for kind in kinds if any(name == "arch" for name, _ in options_in_words(kind))]
+    assert len(asked) > 1
+    for kind in asked:
+        with pytest.raises(PassFailedException, match="unknown architecture 'sm_1'"):
+            kind(**{"arch": "sm_1"}).apply(make_context(), ModuleOp([]))

@@ -14,10 +14,10 @@ from typing import Literal, NamedTuple
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.layout_problem import LayoutProblem
+from mugraph.passes.each import TargetPass
 from mugraph.passes.mugraph.resolve_layout import custom_costs as custom_costs
 from mugraph.passes.mugraph.resolve_layout.apply_layouts import (
     apply_layouts,
@@ -37,7 +37,7 @@ from mugraph.passes.mugraph.resolve_layout.solve import (
     solve_with_z3,
 )
 from mugraph.passes.mugraph.resolve_layout.z3_solver import STEP_LIMIT
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 SolverName = Literal["dynamic-programming", "z3"]
 DEFAULT_SOLVER: SolverName = "dynamic-programming"
@@ -95,7 +95,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ResolveLayoutPass(ModulePass):
+class ResolveLayoutPass(TargetPass):
     """Gives every DTensor and STensor the layout under which the kernels cost least.
 
     Chosen is the innermost dimension of each tensor; the strides follow from it, the first
@@ -133,7 +133,6 @@ class ResolveLayoutPass(ModulePass):
 
     name = "resolve-layout"
 
-    arch: str = DEFAULT_TARGET
     explain: bool = False
     step_limit: int = STEP_LIMIT
     table_limit: int = TABLE_LIMIT
@@ -143,7 +142,7 @@ class ResolveLayoutPass(ModulePass):
         """Resolves the layouts of every µGraph of the module."""
         if any(inner.name == "sched.kernel" for inner in op.walk()):
             return
-        target = target_named(self.arch)
+        target = self.target
         limits = Limits(self.table_limit, self.step_limit, self.solver)
         for function in tuple(op.walk()):
             if isinstance(function, FuncOp) and is_mugraph(function):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.kn.separate_phases import separate_phases
 from mugraph.dialects.plan import KERNEL_PARTS, TILE_PARTS, Plan
 from mugraph.dialects.tensor_types import op_label
-from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels, online_softmax
+from mugraph.passes.each import GraphPass
+from mugraph.passes.mugraph.online_softmax.kernel import online_softmax
 from mugraph.passes.mugraph.online_softmax.parts import online_softmax_of_parts
 from mugraph.passes.mugraph.retile.apply_partition import apply_partition
 from mugraph.passes.mugraph.retile.dimensions import find_dimensions
@@ -107,8 +106,7 @@ def _count_of_maxima(program: Operation) -> int:
     return sum(isinstance(op, tb.ReductionMaxOp) for op in program.walk())
 
 
-@dataclass(frozen=True)
-class RetilePass(ModulePass):
+class RetilePass(GraphPass):
     """Cuts each custom kernel as its plan says; what it computes stays the same.
 
     A kernel whose plan says nothing of that stays as it is.  ``--plan`` writes plans, and fills
@@ -163,11 +161,10 @@ class RetilePass(ModulePass):
 
     name = "retile"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Cuts the kernels of the module."""
-        for graph in custom_kernels(op):
-            if graph.parent is not None:  # else it was merged into the one before
-                retile(graph)
+    def run(self, graph: CustomizedOp) -> None:
+        """Cuts a kernel."""
+        if graph.parent is not None:  # else it was merged into the one before
+            retile(graph)
 
 
 __all__ = ["RetileError", "RetilePass", "regroup", "retile"]

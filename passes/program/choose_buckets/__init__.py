@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
 from mugraph.dialects.named_extents import (
     BUCKETS,
@@ -17,12 +16,12 @@ from mugraph.dialects.named_extents import (
     set_named_extents,
 )
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.each import TargetPass
 from mugraph.passes.program.bucket_extents import MOST_BUCKETS
 from mugraph.passes.program.choose_buckets.choice import Values, choose_ends
 from mugraph.passes.program.choose_buckets.sizes import sizes_of
 from mugraph.passes.program.choose_buckets.times import time_sizes
 from mugraph.passes.program.named_extents import NamedExtentError, require_names
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
 def most_buckets(function: FuncOp) -> int:
@@ -64,8 +63,7 @@ def write_ends(function: FuncOp, ends: list[Values]) -> None:
         function.attributes[BUCKETS] = ArrayAttr(numbers)
 
 
-@dataclass(frozen=True)
-class ChooseBucketsPass(ModulePass):
+class ChooseBucketsPass(TargetPass):
     """Chooses where the buckets of named extents end, by an estimate.
 
     ``most_buckets`` of an extent is the largest number of buckets. The program is planned for
@@ -87,11 +85,9 @@ class ChooseBucketsPass(ModulePass):
 
     name = "choose-buckets"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Chooses in every function that asks for it."""
-        target = target_named(self.arch)
+        target = self.target
         for function in op.body.block.ops:
             if not isinstance(function, FuncOp) or not is_open(function):
                 continue

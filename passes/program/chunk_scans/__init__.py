@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from mugraph.dialects import kn
 from mugraph.dialects.element_types import is_integer
-from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.kn.composite import Expansion
 from mugraph.dialects.kn.customized import match_arguments
 from mugraph.dialects.locations import Rewriter
@@ -25,6 +20,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     shape_of,
 )
+from mugraph.passes.each import FunctionPass
 from mugraph.passes.program.chunk_scans.analysis import (
     CHUNK,
     NotCutError,
@@ -75,8 +71,7 @@ def chunk_scans(function: FuncOp, kind: type[Scan] | None = None, wanted: int = 
     return reasons
 
 
-@dataclass(frozen=True)
-class ChunkScansPass(ModulePass):
+class ChunkScansPass(FunctionPass):
     """Cuts ``kn.scan`` into chunks: matrix products within chunks, and a scan over chunks.
 
     Take h_t = a_t h_(t-1) + x_t. Within a chunk, h is the product of x with the triangular matrix
@@ -105,11 +100,9 @@ class ChunkScansPass(ModulePass):
 
     name = "chunk-scans"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Cuts in every µGraph of the module."""
-        for function in op.walk():
-            if isinstance(function, FuncOp) and not is_foreign(function):
-                chunk_scans(function)
+    def run(self, function: FuncOp) -> None:
+        """Cuts in a µGraph."""
+        chunk_scans(function)
 
 
 __all__ = ["ChunkScansPass", "chunk_scans"]

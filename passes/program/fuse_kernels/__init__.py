@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
-from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.functions import mugraphs_in
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
+from mugraph.passes.each import TargetPass
 from mugraph.passes.program.fuse_kernels.choice import Found, prepare_program
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.pages import walk_along_pages
 from mugraph.passes.program.fuse_kernels.refused import Refusal, without_refused
 from mugraph.passes.program.fuse_kernels.rows import read_rows_in_place
 from mugraph.passes.program.fuse_kernels.searches import Searches
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 def fuse_program(function: FuncOp, target: Target) -> Fusion:
@@ -59,7 +59,7 @@ def finish(found: Found, target: Target, *, certificates: bool = False) -> None:
 
 
 @dataclass(frozen=True)
-class FuseKernelsPass(ModulePass):
+class FuseKernelsPass(TargetPass):
     """Makes custom kernels of the operators of a program.
 
     Which operators share a kernel is chosen by the estimated time of the whole program on ``arch``:
@@ -91,7 +91,6 @@ class FuseKernelsPass(ModulePass):
 
     name = "fuse-kernels"
 
-    arch: str = DEFAULT_TARGET
     certificates: bool = False
 
     def refusal(self, ctx: Context) -> Refusal | None:
@@ -104,10 +103,8 @@ class FuseKernelsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Fuses in every µGraph of the module."""
-        target, refusal, searches = target_named(self.arch), self.refusal(ctx), self.known()
-        for function in op.walk():
-            if not isinstance(function, FuncOp) or is_foreign(function):
-                continue
+        target, refusal, searches = self.target, self.refusal(ctx), self.known()
+        for function in mugraphs_in(op):
             if not is_smaller_bucket(function):
                 buckets = buckets_of(op, function)
                 fuse_buckets(

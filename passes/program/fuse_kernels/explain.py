@@ -6,22 +6,20 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
-from mugraph.dialects.functions import is_foreign
+from mugraph.dialects.functions import mugraphs_in
 from mugraph.dialects.named_extents import buckets_of, is_smaller_bucket
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.each import TargetPass
 from mugraph.passes.program.fuse_kernels.choice import Found, find_in_buckets
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group, bits
 from mugraph.passes.program.fuse_kernels.times import least_time
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
 def explanation(function: FuncOp, found: Found) -> str:
@@ -114,8 +112,7 @@ def _why(fusion: Fusion, first: Group, second: Group) -> list[str]:
     return reasons
 
 
-@dataclass(frozen=True)
-class ExplainFusionPass(ModulePass):
+class ExplainFusionPass(TargetPass):
     """Prints what ``--fuse-kernels`` would do with each µGraph, to standard error.
 
     It prints, for each kernel, its operators, what it adds to the estimated time of the program,
@@ -129,15 +126,11 @@ class ExplainFusionPass(ModulePass):
 
     name = "explain-fusion"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Prints a paragraph a function."""
-        target = target_named(self.arch)
+        target = self.target
         module = op.clone()
-        for function in module.walk():
-            if not isinstance(function, FuncOp) or is_foreign(function):
-                continue
+        for function in mugraphs_in(module):
             if not is_smaller_bucket(function):
                 buckets = buckets_of(module, function)
                 for bucket, found in zip(buckets, find_in_buckets(buckets, target), strict=True):

@@ -8,16 +8,13 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import kn
 from mugraph.dialects.locations import Rewriter
-from mugraph.dialects.sharding import is_per_device
 from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.each import DevicePass, TargetPass
 from mugraph.passes.program.overlap.cuts import (
     Chain,
     can_be_pushed,
@@ -33,7 +30,7 @@ from mugraph.passes.program.overlap.times import (
     time_pushed,
 )
 from mugraph.passes.program.use_peers import ways_of
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 __all__ = ["OverlapCollectivesPass", "Way", "overlap_collectives"]
 
@@ -147,7 +144,7 @@ def _deliver_and_fetch(
 
 
 @dataclass(frozen=True)
-class OverlapCollectivesPass(ModulePass):
+class OverlapCollectivesPass(TargetPass, DevicePass):
     """Overlaps the exchange of tensors between devices with the products that make or use them.
 
     Before a sum over devices there are three ways:
@@ -194,23 +191,23 @@ class OverlapCollectivesPass(ModulePass):
     """
 
     name = "overlap-collectives"
-    arch: str = DEFAULT_TARGET
     everywhere: bool = False
     way: str | None = None
     members: int | None = None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites every function that is the program of each device."""
+    def check_options(self) -> None:
+        """Raises ``PassFailedException`` for a way or a target that there is none of."""
+        super().check_options()
         if self.way not in (None, *Way):
             known = ", ".join(Way)
             raise PassFailedException(f"--{self.name}: way={self.way} is none of {known}")
-        way = None if self.way is None else Way(self.way)
-        for function in op.walk():
-            if isinstance(function, FuncOp) and is_per_device(function):
-                overlap_collectives(
-                    function,
-                    target_named(self.arch),
-                    everywhere=self.everywhere,
-                    way=way,
-                    members=self.members,
-                )
+
+    def run(self, function: FuncOp) -> None:
+        """Rewrites the program of each device."""
+        overlap_collectives(
+            function,
+            self.target,
+            everywhere=self.everywhere,
+            way=None if self.way is None else Way(self.way),
+            members=self.members,
+        )

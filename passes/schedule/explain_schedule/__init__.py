@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.interfaces import HasBufferEffects
 from mugraph.dialects.kn import Phase
 from mugraph.dialects.tensor_types import op_label, value_label
+from mugraph.passes.each import TargetPass
 from mugraph.passes.schedule.barriers.dependences import TaskOperations, kernel_graph
 from mugraph.passes.schedule.barriers.fewest import FewestBarriers, Witness, fewest_barriers
 from mugraph.passes.schedule.barriers.model import Barriers, Dependence, Graph, peak_load
 from mugraph.passes.schedule.barriers.tasks import PHASES
 from mugraph.passes.schedule.explain_schedule.products import product_lines
 from mugraph.passes.schedule.pipeline_loads.rings import feeds_of
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 _PLACES = {
     Phase.BEFORE: "before the loop",
@@ -222,8 +222,7 @@ def _kernels(module: ModuleOp) -> Sequence[sched.KernelOp]:
     return [op for op in module.walk() if isinstance(op, sched.KernelOp)]
 
 
-@dataclass(frozen=True)
-class ExplainSchedulePass(ModulePass):
+class ExplainSchedulePass(TargetPass):
     """Prints the regions of each schedule to stderr, with the reason for every barrier.
 
     For each kernel it prints how many barriers a thread passes, the fewest possible, and the chains
@@ -237,11 +236,9 @@ class ExplainSchedulePass(ModulePass):
 
     name = "explain-schedule"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Prints a paragraph for each kernel."""
-        target = target_named(self.arch)
+        target = self.target
         kernels = _kernels(op)
         if not kernels:
             raise PassFailedException(

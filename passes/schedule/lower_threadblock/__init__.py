@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AffineSetAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
@@ -30,6 +29,7 @@ from mugraph.dialects.tensor_types import (
     op_label,
     value_label,
 )
+from mugraph.passes.each import TargetPass
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.lower_threadblock.build import lower_kernel
 from mugraph.passes.schedule.lower_threadblock.builder import Choices
@@ -62,7 +62,7 @@ from mugraph.passes.schedule.lower_threadblock.write_back import (
     write_back_directly,
 )
 from mugraph.passes.schedule.tile_values import name_values
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 __all__ = ["LowerThreadblockPass", "lower_threadblock"]
 
@@ -216,8 +216,7 @@ def lower_threadblock(
     return kernels
 
 
-@dataclass(frozen=True)
-class LowerThreadblockPass(ModulePass):
+class LowerThreadblockPass(TargetPass):
     """Turns threadblock graphs into linear schedules: ``kn.customized`` into ``sched.kernel``.
 
     Every tile has a buffer in shared memory; accumulators are kept in registers while they fit.
@@ -245,11 +244,9 @@ class LowerThreadblockPass(ModulePass):
 
     name = "lower-threadblock"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Schedules every function of the module; kernels stand before the function."""
-        target = target_named(self.arch)
+        target = self.target
         check_operators(op)
         for function in tuple(op.body.block.ops):
             if isinstance(function, FuncOp):

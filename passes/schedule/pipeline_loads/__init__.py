@@ -6,15 +6,10 @@ Stages and barriers share a block's memory, so that one pass chooses both.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
-from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.structure import loop_iterations
+from mugraph.passes.each import TargetPass, UnplannedKernelPass
 from mugraph.passes.options import refuse
 from mugraph.passes.schedule.barriers.proposal import propose_barriers
 from mugraph.passes.schedule.early_numbers import load_before_loop
@@ -30,7 +25,7 @@ from mugraph.passes.schedule.pipeline_loads.rings import (
 )
 from mugraph.passes.schedule.pipeline_loads.stages import asked_stages, choose_stages
 from mugraph.passes.schedule.tile_values import tiles_by_registers
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 __all__ = ["PipelineLoadsPass", "pipeline_loads"]
 
@@ -81,8 +76,7 @@ def wanted_stages(kernel: sched.KernelOp, target: Target) -> int:
     return choose_stages(copies.tile_bytes, blocks, iterations, shared, target)
 
 
-@dataclass(frozen=True)
-class PipelineLoadsPass(ModulePass):
+class PipelineLoadsPass(TargetPass, UnplannedKernelPass):
     """Lets the loads of a kernel's loop run ahead, and puts barriers where threads need them.
 
     Rings that a producer feeds get the stages that bulk copies need to keep device memory busy;
@@ -105,13 +99,9 @@ class PipelineLoadsPass(ModulePass):
 
     name = "pipeline-loads"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Pipelines every kernel of the module."""
-        target = target_named(self.arch)
-        for kernel in unplanned_kernels(op):
-            pipeline_loads(kernel, target)
-            if kernel.decided.requires("stages") and (found := why_not_staged(kernel)) is not None:
-                why, fit = found
-                refuse(kernel, "stages", self.name, why, f"write stages = {list(fit)}")
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Pipelines a kernel."""
+        pipeline_loads(kernel, self.target)
+        if kernel.decided.requires("stages") and (found := why_not_staged(kernel)) is not None:
+            why, fit = found
+            refuse(kernel, "stages", self.name, why, f"write stages = {list(fit)}")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.passes import ModulePass
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
@@ -16,6 +14,7 @@ from mugraph.dialects.programming_model import LINE_BYTES, MAX_THREAD_REGISTERS,
 from mugraph.dialects.sched.mbarriers import KeepsMbarriers
 from mugraph.dialects.sched.structure import runs_once
 from mugraph.dialects.tensor_types import element_bytes_of, resolved_layout_of
+from mugraph.passes.each import KernelPass, TargetPass
 from mugraph.passes.memory.lifetimes import buffer_lifetimes
 from mugraph.passes.memory.packing.allocate import Request
 from mugraph.passes.memory.packing.certificate import (
@@ -35,7 +34,7 @@ from mugraph.passes.schedule.analysis.registers import (
 from mugraph.passes.schedule.plan_stensor_memory.in_place import in_place_pairs
 from mugraph.passes.schedule.plan_stensor_memory.overflow import overflow_message
 from mugraph.passes.schedule.set_register_budgets import TRANSPOSED_REGISTERS, find_budgeted
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 
 def alignment_of(buffer: sched.AllocOp) -> int:
@@ -204,8 +203,7 @@ def plan_stensor_memory(kernel: sched.KernelOp, target: Target) -> None:
     kernel.smem = IntegerAttr(plan.peak, i64)
 
 
-@dataclass(frozen=True)
-class PlanSTensorMemoryPass(ModulePass):
+class PlanSTensorMemoryPass(TargetPass, KernelPass):
     """Gives every shared buffer of a scheduled kernel an offset in the block's memory.
 
     Buffers share bytes where their lifetimes allow; freed bytes are used again only after the next
@@ -223,11 +221,6 @@ class PlanSTensorMemoryPass(ModulePass):
 
     name = "plan-stensor-memory"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Plans every kernel of the module."""
-        target = target_named(self.arch)
-        for kernel in op.walk():
-            if isinstance(kernel, sched.KernelOp):
-                plan_stensor_memory(kernel, target)
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Plans a kernel."""
+        plan_stensor_memory(kernel, self.target)

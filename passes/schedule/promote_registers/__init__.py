@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.costs.kept_sums import register_limit
+from mugraph.passes.each import TargetPass, UnplannedKernelPass
 from mugraph.passes.schedule.analysis.registers import OVERCOUNTED, registers_needed, runs_straight
 from mugraph.passes.schedule.promote_registers.direct_loads import load_directly
 from mugraph.passes.schedule.promote_registers.divisors import invert_divisors
@@ -31,7 +27,7 @@ from mugraph.passes.schedule.promote_registers.stored_operands import load_as_st
 from mugraph.passes.schedule.promote_registers.uses import uses_of
 from mugraph.passes.schedule.promote_registers.write_back import write_back
 from mugraph.passes.schedule.tile_values import tiles_by_registers
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 __all__ = ["PromoteRegistersPass", "promote_registers"]
 
@@ -77,8 +73,7 @@ def promote_registers(kernel: sched.KernelOp, target: Target) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class PromoteRegistersPass(ModulePass):
+class PromoteRegistersPass(TargetPass, UnplannedKernelPass):
     """Keeps in registers what is read only by the threads that wrote it.
 
     Chains of tensor-core products: element-wise operators and reductions of rows between products
@@ -111,24 +106,18 @@ class PromoteRegistersPass(ModulePass):
 
     name = "promote-registers"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Promotes in every kernel of the module."""
-        target = target_named(self.arch)
-        for kernel in tuple(op.walk()):
-            # Once its memory is planned, a kernel's buffers stay what they are.
-            if not isinstance(kernel, sched.KernelOp) or kernel.smem_bytes is not None:
-                continue
-            with tiles_by_registers(kernel):
-                invert_divisors(kernel)
-                hoist_invariant(kernel)
-                if promote_mma(kernel, target):
-                    write_back(kernel)
-                    load_directly(kernel)
-                load_as_stored(kernel)
-                loads = load_long_rows(kernel)
-                promote_registers(kernel, target)
-                for load in loads:
-                    load.undo()
-                double_buffer(kernel)
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Promotes in a kernel."""
+        target = self.target
+        with tiles_by_registers(kernel):
+            invert_divisors(kernel)
+            hoist_invariant(kernel)
+            if promote_mma(kernel, target):
+                write_back(kernel)
+                load_directly(kernel)
+            load_as_stored(kernel)
+            loads = load_long_rows(kernel)
+            promote_registers(kernel, target)
+            for load in loads:
+                load.undo()
+            double_buffer(kernel)

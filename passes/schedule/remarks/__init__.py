@@ -7,15 +7,14 @@ be: a remark can therefore not be out of date, and no pass has to keep one up.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.tensor_types import op_label
+from mugraph.passes.each import TargetPass
 from mugraph.passes.schedule.analysis.remarks import Kind, Obstacle, Remark
 from mugraph.passes.schedule.remarks.accesses import access_remarks
 from mugraph.passes.schedule.remarks.kernels import block_remarks, fusion_remarks
@@ -23,7 +22,7 @@ from mugraph.passes.schedule.remarks.loads import load_remarks, stage_remarks
 from mugraph.passes.schedule.remarks.products import epilogue_remarks, product_remarks
 from mugraph.passes.schedule.remarks.registers import register_remarks, step_remarks
 from mugraph.passes.schedule.remarks.scheduled import scheduled_kernels
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 _OF_A_KERNEL = (
     load_remarks,
@@ -45,8 +44,7 @@ def remarks_of(module: ModuleOp, target: Target) -> list[Remark]:
     return list(dict.fromkeys([*found, *fusion_remarks(module, kernels)]))
 
 
-@dataclass(frozen=True)
-class RemarksPass(ModulePass):
+class RemarksPass(TargetPass):
     """Prints, to standard error, where each kernel falls short of the best form of its target.
 
     A line is one thing lost: the operand, why, and what would mend it.  Kinds are ``tma`` (loads
@@ -67,11 +65,9 @@ class RemarksPass(ModulePass):
 
     name = "remarks"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Prints the remarks on every kernel of the module."""
-        target = target_named(self.arch)
+        target = self.target
         for graph in op.walk():
             if isinstance(graph, CustomizedOp):
                 raise PassFailedException(

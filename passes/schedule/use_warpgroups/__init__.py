@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-
-from mugraph.dialects.sched.kernel import unplanned_kernels
+from mugraph.dialects import sched
+from mugraph.passes.each import TargetPass, UnplannedKernelPass
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 from mugraph.passes.schedule.use_warpgroups.chains import (
     Chain,
@@ -19,11 +14,9 @@ from mugraph.passes.schedule.use_warpgroups.chains import (
     use_warpgroups,
 )
 from mugraph.passes.schedule.use_warpgroups.narrow import convert_by_groups
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
 
 
-@dataclass(frozen=True)
-class UseWarpgroupsPass(ModulePass):
+class UseWarpgroupsPass(TargetPass, UnplannedKernelPass):
     """Multiplies chains of products in registers by warp groups, where that takes fewer cycles.
 
     Likewise products whose right matrix is converted as threads load it.
@@ -39,16 +32,13 @@ class UseWarpgroupsPass(ModulePass):
 
     name = "use-warpgroups"
 
-    arch: str = DEFAULT_TARGET
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes every kernel of the module where the target has such products."""
-        target = target_named(self.arch)
-        for kernel in unplanned_kernels(op):
-            if target.multiplies_in_warpgroups and any(products_of_groups(kernel)):
-                with tiles_by_registers(kernel):
-                    multiply_by_groups(kernel, target)
-                    convert_by_groups(kernel, target)
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Changes a kernel where the target has such products."""
+        target = self.target
+        if target.multiplies_in_warpgroups and any(products_of_groups(kernel)):
+            with tiles_by_registers(kernel):
+                multiply_by_groups(kernel, target)
+                convert_by_groups(kernel, target)
 
 
 __all__ = [

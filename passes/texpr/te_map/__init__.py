@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
-from mugraph.passes.targets import DEFAULT_TARGET, target_named
+from mugraph.passes.each import TargetPass
 from mugraph.passes.texpr.te_check_mapping import prove_mappings
 from mugraph.passes.texpr.te_map.apply_mappings import map_function
 
@@ -20,7 +19,7 @@ __all__ = ["TeMapPass", "map_function"]
 
 
 @dataclass(frozen=True)
-class TeMapPass(ModulePass):
+class TeMapPass(TargetPass):
     """Makes kernels of the parallel loops of ``te`` functions, and deals iterations to threads.
 
     Loops at level grid, and loops around others that have no level, run over blocks; a band of
@@ -60,13 +59,12 @@ class TeMapPass(ModulePass):
 
     name = "te-map"
 
-    arch: str = DEFAULT_TARGET
     threads: int = 0
     prove: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Maps every function of the module that others do not call."""
-        target = target_named(self.arch)
+        target = self.target
         if not 0 <= self.threads <= te.MAX_THREADS:
             raise PassFailedException(
                 f"--te-map: threads is the size of a block, 1 to {te.MAX_THREADS}, or 0 to choose "

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import te
+from mugraph.passes.each import TexprKernelPass
 from mugraph.passes.texpr.te_prefetch.copies import find_prefetch, prefetch
 
 
@@ -23,7 +21,7 @@ def loops_to_prefetch(kernel: te.KernelOp) -> list[tuple[te.SeqOp, int]]:
 
 
 @dataclass(frozen=True)
-class TePrefetchPass(ModulePass):
+class TePrefetchPass(TexprKernelPass):
     """Loads what iterations of a loop read from device memory some iterations ahead.
 
     For loops with ``prefetch n`` (``#prefetch(n)`` in a ``.te`` text): the steps of an iteration
@@ -76,18 +74,17 @@ class TePrefetchPass(ModulePass):
 
     fragments: bool = True
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Runs the pass on the kernels of every mapped function."""
-        for kernel in [one for one in op.walk() if isinstance(one, te.KernelOp)]:
-            for loop, ahead in loops_to_prefetch(kernel):
-                found = find_prefetch(loop, kernel)
-                if not found.fills:
-                    raise PassFailedException(
-                        "--te-prefetch: the loop over "
-                        f"{loop.variable.name_hint or 'i'} has #prefetch({ahead}), but no "
-                        "parallel loop in it that only copies a buffer which the kernel does "
-                        "not write into one that is made in it with 'new ... #shared'"
-                    )
-                loop.prefetch = None
-                if loop.iterations > 1:
-                    prefetch(found, ahead, fragments=self.fragments)
+    def run(self, kernel: te.KernelOp) -> None:
+        """Prefetches in the loops of a kernel."""
+        for loop, ahead in loops_to_prefetch(kernel):
+            found = find_prefetch(loop, kernel)
+            if not found.fills:
+                raise PassFailedException(
+                    "--te-prefetch: the loop over "
+                    f"{loop.variable.name_hint or 'i'} has #prefetch({ahead}), but no "
+                    "parallel loop in it that only copies a buffer which the kernel does "
+                    "not write into one that is made in it with 'new ... #shared'"
+                )
+            loop.prefetch = None
+            if loop.iterations > 1:
+                prefetch(found, ahead, fragments=self.fragments)

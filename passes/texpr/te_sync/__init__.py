@@ -7,15 +7,12 @@ which places; the pass puts barriers there.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import te
 from mugraph.dialects.locations import Rewriter
+from mugraph.passes.each import TexprKernelPass
 from mugraph.passes.texpr.analysis.sums import remark_of, unordered_sums
 from mugraph.passes.texpr.te_sync.between_blocks import life_of_parts
 from mugraph.passes.texpr.te_sync.choice import choose_barriers
@@ -35,8 +32,7 @@ def synchronise(kernel: te.KernelOp) -> None:
         Rewriter.erase_op(leaf.op)
 
 
-@dataclass(frozen=True)
-class TeSyncPass(ModulePass):
+class TeSyncPass(TexprKernelPass):
     """Puts ``te.barrier`` between the steps of kernels, where threads exchange data.
 
     Two accesses of which one writes, to the same element of shared or device memory or to buffers
@@ -55,9 +51,8 @@ class TeSyncPass(ModulePass):
 
     name = "te-sync"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Puts barriers into the kernels of every mapped function."""
-        for kernel in [one for one in op.walk() if isinstance(one, te.KernelOp)]:
-            synchronise(kernel)
-            for access in unordered_sums(kernel):
-                print(remark_of(access), file=sys.stderr)
+    def run(self, kernel: te.KernelOp) -> None:
+        """Puts barriers into a kernel."""
+        synchronise(kernel)
+        for access in unordered_sums(kernel):
+            print(remark_of(access), file=sys.stderr)

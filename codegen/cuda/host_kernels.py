@@ -231,6 +231,12 @@ def _(op: kn.SortGroupsOp, printer: HostPrinter) -> None:
 
 
 @print_host_operation.register
+def _(op: kn.InvertPlacesOp, printer: HostPrinter) -> None:
+    rows, count = (shape_of(each.type)[0] for each in (op.places, op.rows))
+    _print_table(op, f"InvertPlaces<{rows}, {count}", printer)
+
+
+@print_host_operation.register
 def _(op: kn.ExtentOp, printer: HostPrinter) -> None:
     number = printer.declare(op.result)
     extent = declare_extent(op, op.extent.data, printer)
@@ -238,7 +244,9 @@ def _(op: kn.ExtentOp, printer: HostPrinter) -> None:
     printer.writer.line(f"kn::put_number({queued}, {number}, static_cast<int>({extent}));")
 
 
-def _print_table(op: kn.GroupTilesOp | kn.SortGroupsOp, kernel: str, printer: HostPrinter) -> None:
+def _print_table(
+    op: kn.GroupTilesOp | kn.SortGroupsOp | kn.InvertPlacesOp, kernel: str, printer: HostPrinter
+) -> None:
     """Prints a kernel that makes lists of a list, each with a step between its elements."""
     steps = ", ".join(str(strides_in_memory(each)[0]) for each in (*op.operands, *op.results))
     pointers = printer.declare_all((*op.results, *op.operands))

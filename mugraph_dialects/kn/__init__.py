@@ -31,7 +31,7 @@ from mugraph.dialects.kn.constants import Constants, constants_behind, may_be_em
 from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
 from mugraph.dialects.kn.extent import ExtentOp
 from mugraph.dialects.kn.gather import GatherOp, count_of_rows
-from mugraph.dialects.kn.groups import GroupTilesOp, SortGroupsOp
+from mugraph.dialects.kn.groups import GroupTilesOp, InvertPlacesOp, SortGroupsOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.matmul_add import MatmulAddOp
@@ -122,6 +122,7 @@ __all__ = [
     "ExtentOp",
     "GatherOp",
     "GroupTilesOp",
+    "InvertPlacesOp",
     "KernelOp",
     "Kn",
     "LayerNormOp",

@@ -32,6 +32,14 @@ def sort_groups(groups: Any, count: int) -> Tables:
     return _of_whole_numbers(lambda numbers: _sort_groups(numbers, count), groups)
 
 
+def invert_places(places: Any, count: int) -> Tables:
+    """Which row is at each of ``count`` places, -1 where none is.
+
+    Raises ``ExecutionError`` for a place that there is not, or that two rows have.
+    """
+    return _of_whole_numbers(lambda numbers: _invert_places(numbers, count), places)
+
+
 def _of_whole_numbers(compute: Callable[[Any], tuple[Numbers, ...]], numbers: Any) -> Tables:
     """Tables of a list that may have components beside its numbers; those of tables are 0."""
     if not isinstance(numbers, ComponentArray):
@@ -73,3 +81,13 @@ def _sort_groups(groups: Any, count: int) -> tuple[Numbers, ...]:
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return order, places, np.cumsum(np.bincount(known, minlength=count))
+
+
+def _invert_places(places: Any, count: int) -> tuple[Numbers, ...]:
+    known = existing_rows(count, np.asarray(places), "place")
+    several = np.flatnonzero(np.bincount(known, minlength=count) > 1)
+    if several.size:
+        raise ExecutionError(f"several rows are at place {several[0]}; expected one at most")
+    rows = np.full(count, -1, np.int64)
+    rows[known] = np.arange(len(known))
+    return (rows,)

@@ -69,8 +69,9 @@ class KernelBuilder:
     here: list[Operation] = field(default_factory=list[Operation])
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
+    tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The arguments of the kernel for those of the graph's body."""
     outputs: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-
     @property
     def threads(self) -> int:
         """Threads in a block."""

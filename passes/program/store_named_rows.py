@@ -1,0 +1,151 @@
+"""``--store-named-rows``: kernels store rows where a gather behind them would put them.
+
+A gather by a list of places is a launch that reads and writes every row again.  If no two rows have
+one place, the list can be inverted: then it says where each row goes, and the kernel that computes
+the rows stores them there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mugraph.dialects import kn, tb
+from mugraph.dialects.cute import Layout
+from mugraph.dialects.indirect import MakesDistinctNumbers
+from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.named_extents import named_extents
+from mugraph.dialects.tensor_types import row_major_strides, shape_of, with_layout
+
+
+@dataclass(frozen=True)
+class NamedRows:
+    """Rows that a kernel computes, and that gathers behind it put in another order."""
+
+    kernel: kn.CustomizedOp
+    output: tb.OutputOp
+    between: tuple[Operation, ...]
+    """What stands between the kernel and the last gather: views and gathers, the last one first."""
+    lists: tuple[SSAValue, ...]
+    """The places that gathers take rows from, those of the last gather first."""
+    result: SSAValue
+    numbers: tuple[int, ...]
+    """The extents of the rows' numbers: the kernel's result has these, and then those of a row."""
+
+
+def are_distinct(numbers: SSAValue) -> bool:
+    """Analysis: whether no two numbers of a list are the same."""
+    owner = numbers.owner
+    if isinstance(owner, kn.GatherOp):
+        return are_distinct(owner.table) and are_distinct(owner.rows)
+    return isinstance(owner, MakesDistinctNumbers) and numbers in owner.distinct_lists()
+
+
+def is_reshape(view: kn.ViewOp) -> bool:
+    """Analysis: whether a view has the elements of its operand in their row-major order."""
+    whole = math.prod(shape_of(view.input.type)) == math.prod(shape_of(view.result.type))
+    return whole and all(map(kn.may_be_row_major, (view.input, view.result)))
+
+
+def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
+    """Analysis: the rows of a kernel that a gather alone reads, each of them at one place."""
+    between: list[Operation] = []
+    lists: list[SSAValue] = []
+    value: SSAValue = gather.result
+    row = shape_of(value.type)[1:]
+    count = 0
+    while isinstance(owner := value.owner, kn.GatherOp | kn.ViewOp):
+        if value is not gather.result and not value.has_one_use():
+            return None
+        if isinstance(owner, kn.ViewOp) and not is_reshape(owner):
+            return None
+        between.append(owner)
+        if isinstance(owner, kn.GatherOp):
+            count = shape_of(owner.table.type)[0]
+            if len(shape_of(owner.rows.type)) != 1 or not are_distinct(owner.rows):
+                return None
+            lists.append(owner.rows)
+        value = owner.operands[0]
+    if not isinstance(owner, kn.CustomizedOp) or not value.has_one_use():
+        return None
+    shape = shape_of(value.type)
+    numbers = shape[: len(shape) - len(row)]
+    outputs = [op for op in owner.body.block.ops if isinstance(op, tb.OutputOp)]
+    output = outputs[list(owner.results).index(value)]
+    in_rows = shape[len(numbers) :] == row and math.prod(numbers) == count
+    stores_once = output.loop_dim == tb.NOT_SPLIT and output.through is None
+    if not (in_rows and stores_once) or any(output.bounds()[: len(numbers)]):
+        return None
+    return NamedRows(owner, output, tuple(between), tuple(lists), gather.result, numbers)
+
+
+def find_named_rows(function: FuncOp) -> Iterator[NamedRows]:
+    """Analysis: of each kernel the rows that gathers put in another order."""
+    for op in function.walk():
+        is_last = isinstance(op, kn.GatherOp) and not any(
+            isinstance(use.operation, kn.GatherOp) and use.index == 0 for use in op.result.uses
+        )
+        if isinstance(op, kn.GatherOp) and is_last and (found := rows_behind(op)) is not None:
+            yield found
+
+
+def store_where_named(found: NamedRows) -> None:
+    """Rewrite: the kernel stores each row where the gathers put it, and they go."""
+    kernel, last = found.kernel, found.between[0]
+    kernel.detach()
+    Rewriter.insert_op(kernel, InsertPoint.before(last))
+    steps: list[Operation] = []
+    places, *others = found.lists[::-1]
+    for rows in others:
+        steps.append(kn.GatherOp(places, rows))
+        places = steps[-1].results[0]
+    steps.append(kn.InvertPlacesOp(places, math.prod(found.numbers)))
+    if len(found.numbers) > 1:
+        source = kn.lay_out_row_major(steps[-1].results[0])
+        layout = Layout(found.numbers, row_major_strides(found.numbers))
+        steps.append(kn.ViewOp(source, with_layout(TensorType(i32, found.numbers), layout)))
+    Rewriter.insert_op(steps, InsertPoint.before(kernel))
+    numbers = steps[-1].results[0]
+    argument = kernel.body.block.insert_arg(numbers.type, len(kernel.body.block.args))
+    kernel.operands = [*kernel.inputs, numbers]
+    old = found.output
+    type_ = found.result.type
+    assert isinstance(type_, TensorType)
+    stored = tb.OutputOp(old.stensor, old.map_, type_, ends=old.ends, through=argument)
+    result = Rewriter.replace_value_with_new_type(old.dtensor, type_)
+    Rewriter.replace_op(old, stored, [])
+    result.name_hint = found.result.name_hint
+    found.result.replace_all_uses_with(result)
+    for op in found.between:
+        Rewriter.erase_op(op)
+
+
+@dataclass(frozen=True)
+class StoreNamedRowsPass(ModulePass):
+    """Lets kernels store rows where gathers behind them would put them.
+
+    It is so for rows of a ``kn.customized`` of which ``kn.gather`` takes each at most once: places of
+    ``kn.group_tiles`` and ``kn.sort_groups``, and such places of such places.  ``kn.invert_places``
+    says where each row goes, and the kernel stores through that: ``tb.output %o through %rows``.
+    Functions with named extents stay as they are.
+
+    Pre-condition: kernels are cut (``--retile``); run it before ``--resolve-layout``.
+    """
+
+    name = "store-named-rows"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Treats every function of the module."""
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and not named_extents(function):
+                for found in list(find_named_rows(function)):
+                    store_where_named(found)
+

@@ -232,8 +232,14 @@ def _(op: kn.SortGroupsOp, printer: HostPrinter) -> None:
 
 @print_host_operation.register
 def _(op: kn.InvertPlacesOp, printer: HostPrinter) -> None:
-    rows, count = (shape_of(each.type)[0] for each in (op.places, op.rows))
-    _print_table(op, f"InvertPlaces<{rows}, {count}", printer)
+    (rows,), (step,) = shape_of(op.places.type), strides_in_memory(op.places)
+    *outer, inner = zip(shape_of(op.rows.type), strides_in_memory(op.rows), strict=True)
+    grid = ", ".join(str(number) for dim in (*(outer or [(1, 0)]), inner) for number in dim)
+    result, places = printer.declare_all((op.rows, op.places))
+    where = printer.queue(overlaps=op.overlaps)
+    printer.writer.line(
+        f"kn::InvertPlaces<{rows}, {step}, {grid}>::run({where}, {result}, {places});"
+    )
 
 
 @print_host_operation.register
@@ -244,9 +250,7 @@ def _(op: kn.ExtentOp, printer: HostPrinter) -> None:
     printer.writer.line(f"kn::put_number({queued}, {number}, static_cast<int>({extent}));")
 
 
-def _print_table(
-    op: kn.GroupTilesOp | kn.SortGroupsOp | kn.InvertPlacesOp, kernel: str, printer: HostPrinter
-) -> None:
+def _print_table(op: kn.GroupTilesOp | kn.SortGroupsOp, kernel: str, printer: HostPrinter) -> None:
     """Prints a kernel that makes lists of a list, each with a step between its elements."""
     steps = ", ".join(str(strides_in_memory(each)[0]) for each in (*op.operands, *op.results))
     pointers = printer.declare_all((*op.results, *op.operands))

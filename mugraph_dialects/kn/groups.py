@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
@@ -29,13 +30,17 @@ def most_tiles(rows: int, groups: int, size: int) -> int:
 class _TableOp(WorkspaceOp, HasLayoutConstraints, CanOverlap):
     """An operator that makes lists of i32 of a list of i32 or i64."""
 
-    def verify_lists(self, operand: SSAValue, extents: Sequence[int]) -> None:
-        """Raises ``VerifyException`` unless types are those of lists, results of these extents."""
+    def verify_operand(self, operand: SSAValue) -> None:
+        """Raises ``VerifyException`` unless an operand's type is that of a list."""
         if len(shape_of(operand.type)) != 1 or element_type_of(operand.type) not in PLACES:
             raise VerifyException(
                 f"{op_label(self)}: {value_label(operand)} is {operand.type}; expected one "
                 "dimension, of i32 or i64"
             )
+
+    def verify_lists(self, operand: SSAValue, extents: Sequence[int]) -> None:
+        """Raises ``VerifyException`` unless types are those of lists, results of these extents."""
+        self.verify_operand(operand)
         for result, extent in zip(self.results, extents, strict=True):
             if shape_of(result.type) != (extent,) or element_type_of(result.type) != i32:
                 raise VerifyException(
@@ -163,11 +168,12 @@ class SortGroupsOp(_TableOp, ReadsRows, MakesDistinctNumbers):
 class InvertPlacesOp(_TableOp):
     """Which row is at each place, for a list of the places of rows; -1 where none is.
 
-    No two rows have one place: the interpreter refuses such lists, and places that the result does
-    not have.  With kernels any of the rows stands at a place that several have, and places that
-    there are not are left out.
+    The result has one dimension, or two, whose places are counted in row-major order.  No two rows
+    have one place: the interpreter refuses such lists, and places that the result does not have.
+    With kernels any of the rows stands at a place that several have, and places that there are not
+    are left out.
 
-    ``%row = kn.invert_places %place : (tensor<1024xi32>) -> tensor<1472xi32>``.
+    ``%row = kn.invert_places %place : tensor<1024xi32> -> tensor<23x64xi32>``.
     """
 
     name = "kn.invert_places"
@@ -177,22 +183,23 @@ class InvertPlacesOp(_TableOp):
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$places (`workspace` $workspace^)? attr-dict `:` functional-type(operands, results)"
+        "$places (`workspace` $workspace^)? attr-dict `:` type($places) `->` type($rows)"
     )
 
-    def __init__(
-        self, places: SSAValue, count: int, result_types: Sequence[Attribute] | None = None
-    ) -> None:
-        super().__init__(
-            operands=[places], result_types=result_types or [TensorType(i32, [count])]
-        )
+    def __init__(self, places: SSAValue, extents: Sequence[int]) -> None:
+        super().__init__(operands=[places], result_types=[TensorType(i32, extents)])
 
     def verify_(self) -> None:
-        """Checks the types, and that there are as many places as rows."""
+        """Checks the types, and that there is a place for each row."""
         super().verify_()
         rows, places = shape_of(self.places.type), shape_of(self.rows.type)
-        if len(places) != 1 or (len(rows) == 1 and places[0] < rows[0]):
+        if len(places) not in (1, 2) or math.prod(places) < math.prod(rows):
             raise OperatorError(
-                f"{dims(rows)} rows are at {dims(places)} places; expected a place for each row"
+                f"{dims(rows)} rows are at {dims(places)} places; expected one dimension or two, "
+                "and a place for each row"
             )
-        self.verify_lists(self.places, places)
+        self.verify_operand(self.places)
+        if element_type_of(self.rows.type) != i32:
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(self.rows)} is {self.rows.type}; expected i32"
+            )

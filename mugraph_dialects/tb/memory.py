@@ -463,7 +463,7 @@ class OutputOp(MovesTile):
         if self.through is not None:
             verify_parameter(self, self.through)
             verify_numbers(self, self.dtensor_type, self.through)
-            if self.loop_dim != NOT_SPLIT:
+            if self.loop_dim != NOT_SPLIT and graph.forloop_range > 1:
                 raise VerifyException(
                     f"{op_label(self)} stores rows 'through' {value_label(self.through)} in every "
                     "iteration; leave out 'fordim': rows are stored once, after the loop"

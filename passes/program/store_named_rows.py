@@ -12,18 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, i32
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn, tb
-from mugraph.dialects.cute import Layout
 from mugraph.dialects.indirect import MakesDistinctNumbers
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import named_extents
-from mugraph.dialects.tensor_types import row_major_strides, shape_of, with_layout
+from mugraph.dialects.tensor_types import shape_of
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,6 @@ def are_distinct(numbers: SSAValue) -> bool:
     return isinstance(owner, MakesDistinctNumbers) and numbers in owner.distinct_lists()
 
 
-def is_reshape(view: kn.ViewOp) -> bool:
-    """Analysis: whether a view has the elements of its operand in their row-major order."""
-    whole = math.prod(shape_of(view.input.type)) == math.prod(shape_of(view.result.type))
-    return whole and all(map(kn.may_be_row_major, (view.input, view.result)))
-
-
 def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
     """Analysis: the rows of a kernel that a gather alone reads, each of them at one place."""
     between: list[Operation] = []
@@ -65,7 +58,7 @@ def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
     while isinstance(owner := value.owner, kn.GatherOp | kn.ViewOp):
         if value is not gather.result and not value.has_one_use():
             return None
-        if isinstance(owner, kn.ViewOp) and not is_reshape(owner):
+        if isinstance(owner, kn.ViewOp) and not kn.is_reshape(owner):
             return None
         between.append(owner)
         if isinstance(owner, kn.GatherOp):
@@ -82,7 +75,8 @@ def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
     output = outputs[list(owner.results).index(value)]
     in_rows = shape[len(numbers) :] == row and math.prod(numbers) == count
     stores_once = output.loop_dim == tb.NOT_SPLIT and output.through is None
-    if not (in_rows and stores_once) or any(output.bounds()[: len(numbers)]):
+    is_table = len(numbers) in (1, 2) and not any(output.bounds()[: len(numbers)])
+    if not (in_rows and stores_once and is_table):
         return None
     return NamedRows(owner, output, tuple(between), tuple(lists), gather.result, numbers)
 
@@ -107,11 +101,7 @@ def store_where_named(found: NamedRows) -> None:
     for rows in others:
         steps.append(kn.GatherOp(places, rows))
         places = steps[-1].results[0]
-    steps.append(kn.InvertPlacesOp(places, math.prod(found.numbers)))
-    if len(found.numbers) > 1:
-        source = kn.lay_out_row_major(steps[-1].results[0])
-        layout = Layout(found.numbers, row_major_strides(found.numbers))
-        steps.append(kn.ViewOp(source, with_layout(TensorType(i32, found.numbers), layout)))
+    steps.append(kn.InvertPlacesOp(places, found.numbers))
     Rewriter.insert_op(steps, InsertPoint.before(kernel))
     numbers = steps[-1].results[0]
     argument = kernel.body.block.insert_arg(numbers.type, len(kernel.body.block.args))
@@ -132,9 +122,10 @@ def store_where_named(found: NamedRows) -> None:
 class StoreNamedRowsPass(ModulePass):
     """Lets kernels store rows where gathers behind them would put them.
 
-    It is so for rows of a ``kn.customized`` of which ``kn.gather`` takes each at most once: places of
-    ``kn.group_tiles`` and ``kn.sort_groups``, and such places of such places.  ``kn.invert_places``
-    says where each row goes, and the kernel stores through that: ``tb.output %o through %rows``.
+    It is so for rows of a ``kn.customized`` of which ``kn.gather`` takes each at most once: those
+    at places of ``kn.group_tiles`` and ``kn.sort_groups``, and at such places of such places.
+    ``kn.invert_places`` says where each row goes, and the kernel stores through that: ``tb.output
+    %o through %rows``.
     Functions with named extents stay as they are.
 
     Pre-condition: kernels are cut (``--retile``); run it before ``--resolve-layout``.
@@ -148,4 +139,3 @@ class StoreNamedRowsPass(ModulePass):
             if isinstance(function, FuncOp) and not named_extents(function):
                 for found in list(find_named_rows(function)):
                     store_where_named(found)
-

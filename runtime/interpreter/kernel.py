@@ -145,7 +145,7 @@ class KernelFunctions(InterpreterFunctions):
     def run_invert_places(self, op: kn.InvertPlacesOp, args: PythonValues) -> PythonValues:
         """The row at each place; places that two rows have, or that are none, are refused."""
         (places,) = self._loaded(args)
-        return self._stored_all(op, invert_places(places, shape_of(op.rows.type)[0]))
+        return self._stored_all(op, invert_places(places, shape_of(op.rows.type)))
 
     @runs(kn.ExtentOp)
     def run_extent(self, op: kn.ExtentOp, args: PythonValues) -> PythonValues:

@@ -258,9 +258,7 @@ class ScheduleFunctions(InterpreterFunctions):
                 if start is not None:
                     existing = max(existing - start[entry.dim], 0)
                 value = value[along(GRID_AXES + entry.dim, slice(0, existing))]
-            # The tile's type may be narrower than the buffer's.
-            value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
-            self.frame.store_tiles(destination.tensor, destination.slicing, value, iteration, start)
+            self.write_tile(op.destination, destination, value, iteration, start)
 
     def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:
         """Raises ``ExecutionError`` for the tile of an iteration that does not happen."""
@@ -322,14 +320,22 @@ class ScheduleFunctions(InterpreterFunctions):
                 frame.iteration = step.iteration
                 run_operator(step.op)
 
-    def write_tile(self, destination: SSAValue, tile: DeviceTile, value: Array) -> None:
-        """Rounds, and writes the tiles of the blocks and the current iteration."""
+    def write_tile(
+        self,
+        destination: SSAValue,
+        tile: DeviceTile,
+        value: Array,
+        iteration: int,
+        start: Sequence[int] | None = None,
+    ) -> None:
+        """Rounds, and writes the tiles of the blocks and an iteration, or a part from ``start``."""
+        # The tile's type may be narrower than what is written.
         value = self.frame.arithmetic.round(value, element_type_of(destination.type))
         if tile.numbers is None:
-            self.frame.store_tiles(tile.tensor, tile.slicing, value, self.frame.iteration)
+            self.frame.store_tiles(tile.tensor, tile.slicing, value, iteration, start)
             return
         rows = rows_to_write(tile.tensor, tile.numbers)
-        self.frame.store_tiles(rows, tile.slicing, value, self.frame.iteration)
+        self.frame.store_tiles(rows, tile.slicing, value, iteration, start)
         write_rows(tile.tensor, tile.numbers, rows)
 
 

@@ -146,6 +146,60 @@ def tables_reference(experts: Array) -> list[Array]:
     return [order, np.argsort(order), ends, groups, starts, where, np.array([len(tiles)])]
 
 
+@dataclass(frozen=True)
+class Stored:
+    """Rows in tiles, of which some are stored where a list says: sorted by groups, and back.
+
+    ``columns``: of a matrix that they are multiplied by; 0 for exponentials.
+    """
+
+    tiles: int
+    rows: int
+    width: int
+    element: str
+    columns: int = 0
+    count: int = 55
+    """Rows that are stored."""
+
+    def text(self) -> str:
+        """The µGraph: a block for each tile."""
+        graph = Graph()
+        chosen = graph.input(self.count, element="i32")
+        x = graph.input(self.tiles, self.rows, self.width, element=self.element)
+        lists = [(self.count,), (self.count,), (EXPERTS,)]
+        _, places, _ = graph.op_of_many("sort_groups", [chosen], lists, elements=["i32"] * 3)
+        table = graph.op("invert_places", [places], (self.tiles, self.rows))
+        if not self.columns:
+            body = graph.customized((self.tiles, 1, 1), (64, 1, 1))
+            made = body.unary("exp", body.input(x, (0, -1, -1)))
+        else:
+            w = graph.input(1, self.width, self.columns, element=self.element)
+            body = graph.customized((self.tiles, 1, 1), (128, 1, 1), 2)
+            rows, matrix = body.input(x, (0, -1, -1), 2), body.input(w, fordim=1)
+            made = body.accumulate("none", body.matmul(rows, matrix))
+        shape = self.count, made.shape[-1]
+        body.output(made, (0, -1, -1), shape=shape, through=table)
+        return graph.text(*body.close())
+
+    def reference(self, chosen: Array, x: Array, *w: Array) -> Array:
+        """What is computed of all rows, taken from the places that the sorted ones have."""
+        made = x @ w[0] if w else np.exp(x)
+        order = np.argsort(chosen.astype(int), kind="stable")
+        return made.reshape(-1, made.shape[-1])[np.argsort(order)]
+
+
+STORED = {
+    "stored": Stored(4, 16, 64, ""),
+    "stored-uneven": Stored(12, 5, 37, ""),
+}
+"""Rows that go through shared memory, of any type."""
+STORED_PRODUCTS = {
+    "stored-product": (Stored(4, 16, 64, "", 32), AS_WRITTEN),
+    "stored-product-by-quads": (Stored(2, 64, 128, "", 64), AS_WRITTEN),
+    "stored-product-of-groups": (Stored(2, 64, 128, "", 128), replace(AS_WRITTEN, loads="tma")),
+}
+
+
 def cases() -> Iterator[Case]:
     """Every case of these tables."""
     named = Range(0, ROWS - 1)
@@ -189,7 +243,22 @@ def cases() -> Iterator[Case]:
                 plan=replace(ONLINE, loads="cp_async"),
                 sanitize=True,
             )
+        for name, (product, plan) in STORED_PRODUCTS.items():
+            stored = replace(product, element=element)
+            yield Case(
+                *("indirect", f"{name}-{element}", stored.text()),
+                *((Range(0, EXPERTS - 1), Range(), Range()), stored.reference),
+                plan=plan,
+                sanitize=True,
+            )
     for element in ("f16", "bf16", "f32", "f8E4M3FN"):
+        for name, rows in STORED.items():
+            stored = replace(rows, element=element)
+            yield Case(
+                *("indirect", f"{name}-{element}", stored.text()),
+                *((Range(0, EXPERTS - 1), SMALL), stored.reference),
+                sanitize=True,
+            )
         for name, (tokens, width, blocks) in EMBEDDINGS.items():
             yield Case(
                 *("indirect", f"{name}-{element}", embedding(tokens, width, blocks, element)),

@@ -135,34 +135,47 @@ struct SortGroups {
   }
 };
 
-template <int kCount, class Rows>
+// Two dimensions of a tensor, whose elements are counted in row-major order.
+template <int kOuter, int kOuterStep, int kInner, int kInnerStep>
+struct Table {
+  static constexpr int kCount = kOuter * kInner;
+  int* start;
+
+  __device__ __forceinline__ int& operator[](int place) const {
+    return *(start + static_cast<long long>(place / kInner) * kOuterStep +
+             static_cast<long long>(place % kInner) * kInnerStep);
+  }
+};
+
+template <class Rows>
 __global__ void __launch_bounds__(kTableThreads) no_rows_kernel(Rows rows) {
   tb::grid_launch();
   tb::grid_wait();
   const int own = static_cast<int>(blockIdx.x) * kTableThreads + static_cast<int>(threadIdx.x);
-  if (own < kCount) rows[own] = -1;
+  if (own < Rows::kCount) rows[own] = -1;
 }
 
-template <int kRows, int kCount, class Places, class Rows>
+template <int kRows, class Places, class Rows>
 __global__ void __launch_bounds__(kTableThreads) invert_places_kernel(Places places, Rows rows) {
   tb::grid_launch();
   tb::grid_wait();
   const int own = static_cast<int>(blockIdx.x) * kTableThreads + static_cast<int>(threadIdx.x);
   if (own >= kRows) return;
   const long long place = places[own];
-  if (place >= 0 && place < kCount) rows[static_cast<int>(place)] = own;
+  if (place >= 0 && place < Rows::kCount) rows[static_cast<int>(place)] = own;
 }
 
-// The list of `kn.invert_places`.
-template <int kRows, int kCount, int kPlaceStep, int kRowStep>
+// The table of `kn.invert_places`.
+template <int kRows, int kPlaceStep, int... kTable>
 struct InvertPlaces {
   template <class Index>
   static void run(Queue queue, int* rows, Index const* places) {
     using Places = List<Index const, kPlaceStep>;
-    using Rows = List<int, kRowStep>;
-    launch("kn::InvertPlaces", no_rows_kernel<kCount, Rows>,
-           dim3(static_cast<unsigned>(ceil_div(kCount, kTableThreads))), dim3(kTableThreads), 0, queue, Rows{rows});
-    launch("kn::InvertPlaces", invert_places_kernel<kRows, kCount, Places, Rows>,
+    using Rows = Table<kTable...>;
+    launch("kn::InvertPlaces", no_rows_kernel<Rows>,
+           dim3(static_cast<unsigned>(ceil_div(Rows::kCount, kTableThreads))), dim3(kTableThreads), 0, queue,
+           Rows{rows});
+    launch("kn::InvertPlaces", invert_places_kernel<kRows, Places, Rows>,
            dim3(static_cast<unsigned>(ceil_div(kRows, kTableThreads))), dim3(kTableThreads), 0, queue, Places{places},
            Rows{rows});
   }

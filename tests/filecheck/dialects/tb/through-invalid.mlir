@@ -1,7 +1,7 @@
 // RUN: mg-opt --split-input-file --verify-diagnostics --parsing-diagnostics %s | filecheck %s
 // Numbers of rows are i32, come from outside of the kernel, are cut evenly, and name rows of inputs only.
 
-// CHECK: 'tb.input' %s: the numbers of rows that it reads 'through' %dt are of i64; expected i32: insert a 'kn.cast' before the kernel
+// CHECK: 'tb.input' %s: the numbers of rows that it moves 'through' %dt are of i64; expected i32: insert a 'kn.cast' before the kernel
 func.func @embed(%w: tensor<100x128xf16>, %t: tensor<256xi64>) -> tensor<256x128xf16> {
   %o = kn.customized %w, %t grid [4, 1, 1] block [128, 1, 1] forloop 1 {
   ^bb0(%dw: tensor<100x128xf16>, %dt: tensor<256xi64>):
@@ -14,7 +14,7 @@ func.func @embed(%w: tensor<100x128xf16>, %t: tensor<256xi64>) -> tensor<256x128
 
 // -----
 
-// CHECK: 'tb.input' %s reads rows through %n, a tile; numbers of rows are read from device memory, so name an operand of the kernel
+// CHECK: 'tb.input' %s moves rows through %n, a tile; numbers of rows are read from device memory, so name an operand of the kernel
 func.func @tile(%w: tensor<100x128xf16>, %t: tensor<256xi32>) -> tensor<256x128xf16> {
   %o = kn.customized %w, %t grid [4, 1, 1] block [128, 1, 1] forloop 1 {
   ^bb0(%dw: tensor<100x128xf16>, %dt: tensor<256xi32>):

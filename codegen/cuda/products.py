@@ -90,8 +90,7 @@ def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
     writer.open(f"{{  {printer.describe(op)}")
     matrix = op.matrix()
     if op.by_quads and matrix is not None and type_.tiled_mma is not None:
-        tile = op.destination.owner
-        if isinstance(tile, sched.LocalTileOp) and tile.through is not None:
+        if (tile := sched.tile_of_named_rows(op.destination)) is not None:
             destination, rows = printer.start_in_rows(tile), f", {printer.rows_written(tile)}"
         else:
             destination, rows = printer.pointer(op.destination), ""

@@ -210,8 +210,7 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         )
         writer.close()
         return
-    tile = op.destination.owner
-    if isinstance(tile, sched.LocalTileOp) and tile.through is not None:
+    if (tile := sched.tile_of_named_rows(op.destination)) is not None:
         writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
         writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
         writer.line(f"using Rows = {printer.named_rows(tile, partition)};")

@@ -178,6 +178,11 @@ class LocalTileOp(CutsRows):
         strides = strides_of(resolved_layout_of(self.source))
         return self.windows.offsets_in_memory(offsets, shape_of(self.source.type), strides)
 
+    @property
+    def stride_of_rows(self) -> int:
+        """How far rows of the tensor are apart, in elements."""
+        return strides_of(resolved_layout_of(self.source))[0]
+
     def number_strides(self) -> tuple[int, ...]:
         """Where the number of an element's row is: strides, in numbers, along the dimensions."""
         assert self.through is not None  # asked by callers
@@ -282,6 +287,7 @@ class LocalTileOp(CutsRows):
                 )
 
 
-def has_named_rows(value: SSAValue) -> bool:
-    """Whether numbers in memory name the rows of a tile of device memory."""
-    return isinstance(value.owner, LocalTileOp) and value.owner.through is not None
+def tile_of_named_rows(value: SSAValue) -> LocalTileOp | None:
+    """The tile of device memory that a value is, if numbers name its rows."""
+    owner = value.owner
+    return owner if isinstance(owner, LocalTileOp) and owner.through is not None else None

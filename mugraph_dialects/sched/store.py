@@ -23,7 +23,7 @@ from mugraph.dialects.sched.accesses import (
 )
 from mugraph.dialects.sched.compute_accesses import store_accesses
 from mugraph.dialects.sched.distribution import accumulated
-from mugraph.dialects.sched.local_tile import has_named_rows
+from mugraph.dialects.sched.local_tile import tile_of_named_rows
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.matrix_part import (
     part_of_matrix,
@@ -154,7 +154,7 @@ class StoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
                 "only the fragment of a product, or of its rows, is written to device memory so, "
                 "and never added to it"
             )
-        if has_named_rows(self.destination) and not self.by_quads:
+        if tile_of_named_rows(self.destination) is not None and not self.by_quads:
             raise OperatorError(
                 "numbers name the rows of the tile that it writes; only quads of lanes write such "
                 "a tile from registers"

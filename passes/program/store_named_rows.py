@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
@@ -72,7 +73,7 @@ def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
     shape = shape_of(value.type)
     numbers = shape[: len(shape) - len(row)]
     outputs = [op for op in owner.body.block.ops if isinstance(op, tb.OutputOp)]
-    output = outputs[list(owner.results).index(value)]
+    output = next(op for op in outputs if op.dtensor is value)
     in_rows = shape[len(numbers) :] == row and math.prod(numbers) == count
     stores_once = output.loop_dim == tb.NOT_SPLIT and output.through is None
     is_table = len(numbers) in (1, 2) and not any(output.bounds()[: len(numbers)])
@@ -107,8 +108,7 @@ def store_where_named(found: NamedRows) -> None:
     argument = kernel.body.block.insert_arg(numbers.type, len(kernel.body.block.args))
     kernel.operands = [*kernel.inputs, numbers]
     old = found.output
-    type_ = found.result.type
-    assert isinstance(type_, TensorType)
+    type_ = cast(TensorType[Attribute], found.result.type)
     stored = tb.OutputOp(old.stensor, old.map_, type_, ends=old.ends, through=argument)
     result = Rewriter.replace_value_with_new_type(old.dtensor, type_)
     Rewriter.replace_op(old, stored, [])

@@ -117,7 +117,8 @@ def results_leave_in_bulk(
     with tiles_by_registers(trial):
         store_in_bulk(trial, alignments, target)
     return not any(
-        isinstance(op.destination.type, sched.GlobalType) and not sched.has_named_rows(op.destination)
+        isinstance(op.destination.type, sched.GlobalType)
+        and sched.tile_of_named_rows(op.destination) is None
         for op in trial.walk()
         if isinstance(op, sched.StoreOp | sched.CopyOp)
     )

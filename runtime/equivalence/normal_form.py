@@ -276,8 +276,9 @@ def applied(form: NormalForm, function: str) -> tuple[NormalForm, ...] | None:
     if term is None or term.bound or term.coefficient != 1 or len(term.factors) != 1:
         return None
     ((factor, exponent),) = term.factors
-    is_it = isinstance(factor, Application) and factor.function == function and exponent == 1
-    return factor.arguments if is_it else None
+    if not isinstance(factor, Application) or factor.function != function or exponent != 1:
+        return None
+    return factor.arguments
 
 
 def _number(form: NormalForm) -> Fraction | None:

@@ -209,7 +209,7 @@ class AddressFunctions(InterpreterFunctions):
         named: BoolArray | None = None
         if isinstance(where, IndirectTile):
             starts, named = self.starts_of_written_rows(plan, where, starts)
-        if named is None and plan.access.predicate is None or not isinstance(where, DeviceTile):
+        if (named is None and plan.access.predicate is None) or not isinstance(where, DeviceTile):
             return partial(where.write, offsets, starts)
         exists = np.array(True) if named is None else named
         if plan.access.predicate is not None:

@@ -72,6 +72,7 @@ class KernelBuilder:
     tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """The arguments of the kernel for those of the graph's body."""
     outputs: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
     @property
     def threads(self) -> int:
         """Threads in a block."""

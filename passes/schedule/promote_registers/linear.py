@@ -315,10 +315,10 @@ def _allows(
         if rows is not None:
             # Rows, which many threads hold, go through shared memory.
             written = value is op.source and isinstance(op.destination.type, sched.GlobalType)
-            return written and not sched.has_named_rows(op.destination)
+            return written and sched.tile_of_named_rows(op.destination) is None
         if isinstance(tile := op.source.owner, sched.LocalTileOp) and tile.is_scattered:
             return False
-        if sched.has_named_rows(op.destination):
+        if sched.tile_of_named_rows(op.destination) is not None:
             return False
         partition = op.partition.data
         is_load = isinstance(op.source.type, sched.GlobalType)

@@ -51,7 +51,7 @@ def can_be_written_directly(found: WriteBack) -> bool:
     tile = found.copy.destination
     if quad_store_problem(fragment, tile) is None:
         return True
-    return not sched.has_named_rows(tile) and writes_whole_sectors(fragment, found)
+    return sched.tile_of_named_rows(tile) is None and writes_whole_sectors(fragment, found)
 
 
 def write_back(kernel: sched.KernelOp) -> bool:

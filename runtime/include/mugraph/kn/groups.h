@@ -29,14 +29,25 @@ __global__ void __launch_bounds__(kTableThreads) group_tiles_kernel(Ends ends, G
   tb::grid_launch();
   tb::grid_wait();
   const int own = static_cast<int>(blockIdx.x) * kTableThreads + static_cast<int>(threadIdx.x);
+  // All ends at once: each thread goes through them, one after the other.
+  constexpr int kHeld = kGroups <= kMostGroups ? kGroups : 1;
+  MUGRAPH_STATIC_SHARED int held[kHeld];
+  const auto end_of = [&](int group) {
+    const long long written = ends[group];
+    return static_cast<int>(written < 0 ? 0 : written < kRows ? written : kRows);
+  };
+  if constexpr (kHeld == kGroups) {
+    for (int group = static_cast<int>(threadIdx.x); group < kGroups; group += kTableThreads) held[group] = end_of(group);
+    __syncthreads();
+  }
   // The first row and the first tile of a group, and how far into the tiles a row is.
   int start = 0;
   int first = 0;
   int group_of_tile = kGroups - 1;
   int start_of_tile = kRows - kSize;
   for (int group = 0; group < kGroups; ++group) {
-    const long long written = group == kGroups - 1 ? kRows : ends[group];
-    const int end = static_cast<int>(written < start ? start : written < kRows ? written : kRows);
+    const int written = group == kGroups - 1 ? kRows : kHeld == kGroups ? held[group] : end_of(group);
+    const int end = written < start ? start : written;
     const int tiles = (end - start + kSize - 1) / kSize;
     if (own >= first && own < first + tiles) {
       const int row = start + (own - first) * kSize;

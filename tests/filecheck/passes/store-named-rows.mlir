@@ -11,7 +11,7 @@
 // CHECK:         tb.output %a through [[ROWS]] omap [0, -1, -1] ending [0, 0] : !tb.stensor<1x64x64xf16>, tensor<12x64xi32> -> tensor<300x64xf16>
 // CHECK:       func.return %y : tensor<300x64xf16>
 
-// CUDA:      using Rows = tb::NamedRows<128, 8, Layout<Shape<Int<64>, Int<64>>, Stride<Int<0>, Int<1>>>, 300, 64>;
+// CUDA:      using Rows = tb::NamedRows<128, 8, Layout<Shape<Int<64>, Int<64>, Int<1>>, Stride<Int<0>, Int<1>, Int<0>>>, 300, 64>;
 // CUDA-NEXT: tb::CopyThrough<128, 8, Target, Source, Rows>::store(y_tile, a_1, {{.*}} + blockIdx.x * 64, thread);
 // CUDA: kn::InvertPlaces<300, 1, 12, 64, 64, 1>::run(
 func.func @tiles(%x: tensor<12x64x64xf16>, %w: tensor<1x64x64xf16>, %e: tensor<8xi32>) -> tensor<300x64xf16> {

@@ -36,6 +36,14 @@ class ReadsRows(Operation, Abstract):
         return (*self.operands, *self.results)
 
 
+class TakesDistinctNumbers(Operation, Abstract):
+    """An operator of which no two numbers of an operand may be the same."""
+
+    @abstractmethod
+    def takes_distinct(self, operand: int) -> bool:
+        """Whether it is so of an operand."""
+
+
 class MakesDistinctNumbers(Operation, Abstract):
     """An operator that makes lists of which no two numbers are the same."""
 

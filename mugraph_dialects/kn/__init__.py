@@ -30,7 +30,7 @@ from mugraph.dialects.kn.compute import (
 from mugraph.dialects.kn.constants import Constants, constants_behind, may_be_empty
 from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
 from mugraph.dialects.kn.extent import ExtentOp
-from mugraph.dialects.kn.gather import GatherOp, count_of_rows
+from mugraph.dialects.kn.gather import GatherOp, count_of_rows, must_be_distinct
 from mugraph.dialects.kn.groups import GroupTilesOp, InvertPlacesOp, SortGroupsOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
@@ -170,6 +170,7 @@ __all__ = [
     "loop_invariant_tiles",
     "may_be_empty",
     "may_be_row_major",
+    "must_be_distinct",
     "phases_of",
     "regrouped",
     "running_maxima",

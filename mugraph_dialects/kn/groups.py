@@ -14,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import PLACES
-from mugraph.dialects.indirect import MakesDistinctNumbers, ReadsRows
+from mugraph.dialects.indirect import MakesDistinctNumbers, ReadsRows, TakesDistinctNumbers
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
@@ -165,7 +165,7 @@ class SortGroupsOp(_TableOp, ReadsRows, MakesDistinctNumbers):
 
 
 @irdl_op_definition
-class InvertPlacesOp(_TableOp):
+class InvertPlacesOp(_TableOp, TakesDistinctNumbers):
     """Which row is at each place, for a list of the places of rows; -1 where none is.
 
     The result has one dimension, or two, whose places are counted in row-major order.  No two rows
@@ -185,6 +185,10 @@ class InvertPlacesOp(_TableOp):
     assembly_format = (
         "$places (`workspace` $workspace^)? attr-dict `:` type($places) `->` type($rows)"
     )
+
+    def takes_distinct(self, operand: int) -> bool:
+        """Of the places."""
+        return True
 
     def __init__(self, places: SSAValue, extents: Sequence[int]) -> None:
         super().__init__(operands=[places], result_types=[TensorType(i32, extents)])

@@ -65,7 +65,7 @@ from mugraph.dialects.sched.role import (
     ping_pong_roles,
     roles_of,
 )
-from mugraph.dialects.sched.store import StoreOp, is_written
+from mugraph.dialects.sched.store import StoreOp
 from mugraph.dialects.sched.structure import (
     AllocOp,
     EmptyOp,
@@ -180,12 +180,12 @@ __all__ = [
     "enclosing_threads",
     "is_of_product",
     "is_tile",
-    "is_written",
     "launches_by_kernel",
     "ping_pong_roles",
     "registers_of",
     "roles_of",
     "run_of",
     "start_bytes",
+    "tile_of_named_rows",
     "warpgroup_products",
 ]

@@ -24,6 +24,7 @@ from mugraph.dialects.accessors import number_or
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.indirect import (
     CutsRows,
+    TakesDistinctNumbers,
     row_strides,
     verify_even_numbers,
     verify_numbers,
@@ -47,7 +48,7 @@ from mugraph.dialects.windows import IntArray, Windows
 
 
 @irdl_op_definition
-class LocalTileOp(CutsRows):
+class LocalTileOp(CutsRows, TakesDistinctNumbers):
     """The tile of a device tensor that this block touches, a view.
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
@@ -144,6 +145,15 @@ class LocalTileOp(CutsRows):
     def numbers(self) -> SSAValue | None:
         """The rows' numbers, ``through``."""
         return self.through
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it is written: what copies or stores name behind their source."""
+        return any(use.index == 1 for use in self.result.uses)
+
+    def takes_distinct(self, operand: int) -> bool:
+        """Of the numbers of rows that are written."""
+        return self.is_written and self.operands[operand] is self.through
 
     @property
     def is_scattered(self) -> bool:

@@ -38,7 +38,6 @@ from mugraph.dialects.sched.quad_store import (
     quad_store_stream,
 )
 from mugraph.dialects.sched.role import enclosing_threads
-from mugraph.dialects.sched.transfer import CopyOp
 from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import AnyLayout, dims, resolved_layout_of, shape_of
@@ -200,9 +199,3 @@ class StoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
             return [replace(access, rows=rows)]
         accumulates = epilogue_of(self).accumulates
         return store_accesses(self, self.written, self.start, accumulates=accumulates)
-
-
-def is_written(tile: SSAValue) -> bool:
-    """Whether a tile of device memory is written, by fragments or by copies."""
-    users = [use.operation for use in tile.uses]
-    return any(isinstance(op, StoreOp | CopyOp) and op.destination is tile for op in users)

@@ -27,6 +27,7 @@ from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.indirect import (
     CutsRows,
+    TakesDistinctNumbers,
     gathered_shape,
     gathered_strides,
     verify_even_numbers,
@@ -359,7 +360,7 @@ class InputOp(CutsRows, MovesTile):
 
 
 @irdl_op_definition
-class OutputOp(MovesTile):
+class OutputOp(MovesTile, TakesDistinctNumbers):
     """Stores a tile into a result of the enclosing ``kn.customized``.
 
     Without ``fordim`` once, after the loop.  With ``fordim`` every iteration stores a value of the
@@ -426,6 +427,10 @@ class OutputOp(MovesTile):
         """The extents of what the maps cut: the result, or a row of it for each number."""
         shape = shape_of(self.dtensor_type)
         return shape if self.through is None else gathered_shape(shape, self.numbers_shape)
+
+    def takes_distinct(self, operand: int) -> bool:
+        """Of the numbers that say where rows are stored."""
+        return operand == 1
 
     @property
     def numbers_shape(self) -> tuple[int, ...]:

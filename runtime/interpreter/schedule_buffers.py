@@ -183,7 +183,7 @@ class ScheduleFunctions(InterpreterFunctions):
         if op.through is not None:
             rows: DeviceTile = args[1]
             numbers = self.frame.arithmetic.load(rows.tensor)
-            if sched.is_written(op.result):
+            if op.is_written:
                 return (DeviceTile(tensor, op.slicing(ends), numbers),)
             tensor = take_rows(tensor, numbers)
         if op.windows is not None:

@@ -11,9 +11,11 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 
 import mugraph.build as mi
 from mugraph.build.groups import columns_of_a_tile
-from mugraph.dialects import sched
+from mugraph.dialects import kn, sched
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.program.decompose_program import DecomposeProgramPass
+from mugraph.passes.program.store_named_rows import StoreNamedRowsPass
 from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda, only_function
@@ -168,6 +170,27 @@ def test_the_kernel_is_proved_to_multiply_what_is_gathered() -> None:
     )
     assert prove(kernel, apart).holds
     assert not prove(kernel, others).holds
+
+
+def sorted_and_back(*, by_order: bool = False) -> ModuleOp:
+    """Rows that are sorted by their groups, multiplied, and put where they were."""
+    graph = mi.new_kernel_graph("back")
+    x, matrices = graph.new_input((70, 32)), graph.new_input((6, 32, 24))
+    rows = mi.sort_groups(graph.new_input((70,), dtype=mi.int32), 6)
+    made = mi.grouped_matmul(mi.gather(x, rows.order), matrices, rows.ends, rows_per_tile=16)
+    graph.mark_output(mi.gather(made, rows.order if by_order else rows.places))
+    return graph.module()
+
+
+def test_a_product_that_stores_rows_where_they_were_is_proved() -> None:
+    module = sorted_and_back()
+    DecomposeProgramPass().apply(make_context(), module)
+    StoreNamedRowsPass().apply(make_context(), module)
+    stored = only_function(module)
+    *_, kernel, _ = stored.body.block.ops
+    assert isinstance(kernel, kn.CustomizedOp)  # and no gather behind it
+    assert prove(stored, only_function(sorted_and_back())).holds
+    assert not prove(stored, only_function(sorted_and_back(by_order=True))).holds
 
 
 @pytest.mark.parametrize("ends", [[5, 3, 9, 9, 9, 9], [0, 0, 0, 0, 0, 71], [-1, 0, 0, 0, 0, 70]])

@@ -90,7 +90,7 @@ def transpile_pipeline(
         PlanPass(arch=arch, notes=False),
         RetilePass(),
         SliceProductsPass(),
-        StoreNamedRowsPass(),
+        StoreNamedRowsPass(arch, everywhere=False),
         OnlineSoftmaxPass(notes=False),
         F16ProductsPass(),
         InsertCopiesPass(),

@@ -23,7 +23,10 @@ from mugraph.dialects import kn, tb
 from mugraph.dialects.indirect import MakesDistinctNumbers
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import named_extents
-from mugraph.dialects.tensor_types import shape_of
+from mugraph.dialects.tensor_types import bytes_of, shape_of
+from mugraph.passes.costs.kernels import LAUNCH_NS
+from mugraph.passes.costs.memory import device_ns
+from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,15 @@ def find_named_rows(function: FuncOp) -> Iterator[NamedRows]:
             yield found
 
 
+def saves_time(found: NamedRows, target: Target) -> bool:
+    """Choice: whether gathers take longer than it takes to invert their lists.
+
+    That takes a launch more than there are gathers, each of which reads and writes all rows.
+    """
+    moved = 2 * bytes_of(found.result.type) * len(found.lists)
+    return device_ns(moved, target) > LAUNCH_NS
+
+
 def store_where_named(found: NamedRows) -> None:
     """Rewrite: the kernel stores each row where the gathers put it, and they go."""
     kernel, last = found.kernel, found.between[0]
@@ -126,16 +138,22 @@ class StoreNamedRowsPass(ModulePass):
     at places of ``kn.group_tiles`` and ``kn.sort_groups``, and at such places of such places.
     ``kn.invert_places`` says where each row goes, and the kernel stores through that: ``tb.output
     %o through %rows``.
-    Functions with named extents stay as they are.
+    Functions with named extents stay as they are; so do rows of so few bytes that a launch takes
+    longer than to move them, unless ``everywhere``.
 
     Pre-condition: kernels are cut (``--retile``); run it before ``--resolve-layout``.
     """
 
     name = "store-named-rows"
 
+    arch: str = DEFAULT_TARGET
+    everywhere: bool = True
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Treats every function of the module."""
+        target = target_named(self.arch)
         for function in op.body.block.ops:
             if isinstance(function, FuncOp) and not named_extents(function):
                 for found in list(find_named_rows(function)):
-                    store_where_named(found)
+                    if self.everywhere or saves_time(found, target):
+                        store_where_named(found)

@@ -1,7 +1,7 @@
 // Rows that a gather takes from a kernel, each at most once, are stored where it would put them. So it is of places that
 // rows of groups have in tiles; other numbers may name a row twice.
 // RUN: mg-opt --decompose-program --store-named-rows %s | filecheck %s
-// RUN: mg-opt --plan="tiles=written" --transpile="arch=sm_90a" -t "cuda{function=tiles}" %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --decompose-program --store-named-rows --plan="tiles=written" --transpile="arch=sm_90a" -t "cuda{function=tiles}" %s | filecheck %s --check-prefix CUDA
 
 // CHECK-LABEL: func.func @tiles
 // CHECK:       %g, %s, %p, %u = kn.group_tiles %e size 64

@@ -116,15 +116,22 @@ TOKENS, EXPERTS = 300, 7
 
 
 def tables(element: str) -> str:
-    """A counting sort of tokens by their experts, and the tiles of each expert's tokens."""
+    """A counting sort of tokens by their experts, and the tiles of each expert's tokens.
+
+    At last the token at each place, of more places than tokens.
+    """
     graph = Graph()
     experts = graph.input(TOKENS, element=element)
     lists = [(TOKENS,), (TOKENS,), (EXPERTS,)]
     order, places, ends = graph.op_of_many("sort_groups", [experts], lists, elements=["i32"] * 3)
-    given = ends if element == "i32" else graph.op("cast", [ends], (EXPERTS,), element=element)
+    given, of_rows = ends, places
+    if element != "i32":
+        given = graph.op("cast", [ends], (EXPERTS,), element=element)
+        of_rows = graph.op("cast", [places], (TOKENS,), element=element)
     lists = [(25,), (25,), (TOKENS,), (1,)]
     tiles = graph.op_of_many("group_tiles", [given], lists, "size 16", elements=["i32"] * 4)
-    return graph.text(order, places, ends, *tiles)
+    rows = graph.op("invert_places", [of_rows], (12, 30), element="i32")
+    return graph.text(order, places, ends, *tiles, rows)
 
 
 def tables_reference(experts: Array) -> list[Array]:
@@ -143,7 +150,9 @@ def tables_reference(experts: Array) -> list[Array]:
         groups[tile], starts[tile] = expert, min(first, TOKENS - 16)
         for row in range(first, end):
             where[row] = tile * 16 + row - starts[tile]
-    return [order, np.argsort(order), ends, groups, starts, where, np.array([len(tiles)])]
+    found_rows = np.append(order, np.full(60, -1)).reshape(12, 30)
+    used = np.array([len(tiles)])
+    return [order, np.argsort(order), ends, groups, starts, where, used, found_rows]
 
 
 @dataclass(frozen=True)

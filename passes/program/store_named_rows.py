@@ -23,10 +23,15 @@ from mugraph.dialects import kn, tb
 from mugraph.dialects.indirect import MakesDistinctNumbers
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import named_extents
-from mugraph.dialects.tensor_types import bytes_of, shape_of
+from mugraph.dialects.tensor_types import bytes_of, element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+
+LEAST_ROWS = 128
+"""Tiles of fewer rows of 16 bits were slower, or not measured."""
+LAUNCHES = 4
+"""As long as so many launches gathers must take."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +101,16 @@ def find_named_rows(function: FuncOp) -> Iterator[NamedRows]:
 
 
 def saves_time(found: NamedRows, target: Target) -> bool:
-    """Choice: whether gathers take longer than it takes to invert their lists.
+    """Choice: whether gathers take longer than inverting their lists, and large tiles are stored.
 
-    That takes a launch more than there are gathers, each of which reads and writes all rows.
+    To invert them takes a launch more than there are gathers, each of which moves all rows.  On an
+    H200 tiles of 128 rows gained 5 to 10 % with gathers of 7 us and more; tiles of 16 rows lost 3 %
+    with gathers of 1.2 us (``benchmarks/results/held_lengths_h200.md``).
     """
     moved = 2 * bytes_of(found.result.type) * len(found.lists)
-    return device_ns(moved, target) > LAUNCH_NS
+    rows = shape_of(found.output.stensor.type)[len(found.numbers) - 1]
+    in_halves = element_bytes_of(found.result.type) == 2
+    return in_halves and rows >= LEAST_ROWS and device_ns(moved, target) > LAUNCHES * LAUNCH_NS
 
 
 def store_where_named(found: NamedRows) -> None:
@@ -138,8 +147,8 @@ class StoreNamedRowsPass(ModulePass):
     at places of ``kn.group_tiles`` and ``kn.sort_groups``, and at such places of such places.
     ``kn.invert_places`` says where each row goes, and the kernel stores through that: ``tb.output
     %o through %rows``.
-    Functions with named extents stay as they are; so do rows of so few bytes that a launch takes
-    longer than to move them, unless ``everywhere``.
+    Functions with named extents stay as they are; so do, unless ``everywhere``, small tiles and
+    rows of so few bytes that launches take longer than to move them.
 
     Pre-condition: kernels are cut (``--retile``); run it before ``--resolve-layout``.
     """

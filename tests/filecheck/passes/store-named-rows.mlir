@@ -2,6 +2,7 @@
 // rows of groups have in tiles; other numbers may name a row twice.
 // RUN: mg-opt --decompose-program --store-named-rows %s | filecheck %s
 // RUN: mg-opt --decompose-program --store-named-rows --plan="tiles=written" --transpile="arch=sm_90a" -t "cuda{function=tiles}" %s | filecheck %s --check-prefix CUDA
+// RUN: mg-opt --decompose-program --store-named-rows="everywhere=false" %s | filecheck %s --check-prefix LARGE
 
 // CHECK-LABEL: func.func @tiles
 // CHECK:       %g, %s, %p, %u = kn.group_tiles %e size 64
@@ -76,4 +77,23 @@ func.func @read_twice(%x: tensor<128x64xf16>, %c: tensor<128xi32>) -> (tensor<12
   } : (tensor<128x64xf16>) -> tensor<128x64xf16>
   %y = kn.gather %o rows %place : (tensor<128x64xf16>, tensor<128xi32>) -> tensor<128x64xf16>
   func.return %o, %y : tensor<128x64xf16>, tensor<128x64xf16>
+}
+
+// Small tiles stay, and few rows; large ones gain.
+// LARGE-LABEL: func.func @tiles
+// LARGE:       kn.gather
+// LARGE-LABEL: func.func @large
+// LARGE:       kn.invert_places %place : tensor<8192xi32> -> tensor<64x128xi32>
+// LARGE-NOT:   kn.gather
+func.func @large(%x: tensor<64x128x1024xf16>, %c: tensor<8192xi32>) -> tensor<8192x1024xf16> {
+  %order, %place, %end = kn.sort_groups %c : (tensor<8192xi32>) -> (tensor<8192xi32>, tensor<8192xi32>, tensor<8xi32>)
+  %o = kn.customized %x grid [64, 16, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<64x128x1024xf16>):
+    %sx = tb.input %dx imap [0, 2, -1] : tensor<64x128x1024xf16> -> !tb.stensor<1x128x64xf16>
+    %m = tb.exp %sx : !tb.stensor<1x128x64xf16> -> !tb.stensor<1x128x64xf16>
+    tb.output %m omap [0, 2, -1] : !tb.stensor<1x128x64xf16> -> tensor<64x128x1024xf16>
+  } : (tensor<64x128x1024xf16>) -> tensor<64x128x1024xf16>
+  %r = kn.reshape %o : tensor<64x128x1024xf16> -> tensor<8192x1024xf16>
+  %y = kn.gather %r rows %place : (tensor<8192x1024xf16>, tensor<8192xi32>) -> tensor<8192x1024xf16>
+  func.return %y : tensor<8192x1024xf16>
 }

@@ -71,17 +71,19 @@ def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
             return None
         between.append(owner)
         if isinstance(owner, kn.GatherOp):
-            count = shape_of(owner.table.type)[0]
-            if len(shape_of(owner.rows.type)) != 1 or not are_distinct(owner.rows):
+            count, *inner = shape_of(owner.table.type)
+            is_list = len(shape_of(owner.rows.type)) == 1 and tuple(inner) == row
+            if not is_list or not are_distinct(owner.rows):
                 return None
             lists.append(owner.rows)
         value = owner.operands[0]
     if not isinstance(owner, kn.CustomizedOp) or not value.has_one_use():
         return None
+    if len(owner.results) > 1 or not kn.may_be_row_major(gather.result):
+        return None
     shape = shape_of(value.type)
     numbers = shape[: len(shape) - len(row)]
-    outputs = [op for op in owner.body.block.ops if isinstance(op, tb.OutputOp)]
-    output = next(op for op in outputs if op.dtensor is value)
+    output = next(op for op in owner.body.block.ops if isinstance(op, tb.OutputOp))
     in_rows = shape[len(numbers) :] == row and math.prod(numbers) == count
     stores_once = output.loop_dim == tb.NOT_SPLIT and output.through is None
     is_table = len(numbers) in (1, 2) and not any(output.bounds()[: len(numbers)])

@@ -13,11 +13,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.abstract import Abstract
+from mugraph.dialects.definition import OperatorError
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tensor_types import element_type_of, op_label, shape_of, value_label
 from mugraph.dialects.windows import ModesAttr, Windows, verify_windows
@@ -33,6 +34,22 @@ class ReadsRows(Operation, Abstract):
     def tensors_moved(self) -> Sequence[SSAValue]:
         """The tensors of which it reads or writes all; of the others only some rows."""
         return (*self.operands, *self.results)
+
+
+class TakesDistinctNumbers(Operation, Abstract):
+    """An operator of which no two numbers of an operand may be the same."""
+
+    @abstractmethod
+    def takes_distinct(self, operand: int) -> bool:
+        """Whether it is so of an operand."""
+
+
+class MakesDistinctNumbers(Operation, Abstract):
+    """An operator that makes lists of which no two numbers are the same."""
+
+    @abstractmethod
+    def distinct_lists(self) -> Sequence[SSAValue]:
+        """Those of its results that are such lists."""
 
 
 class CutsRows(IRDLOperation, ReadsRows):
@@ -92,14 +109,6 @@ class CutsRows(IRDLOperation, ReadsRows):
             )
         verify_windows(self, self.operands[0], modes, origin)
 
-    def uneven_numbers(self, bounds: Bounds) -> int | None:
-        """The first dimension of numbers along which some tiles have fewer; ``None`` for none.
-
-        ``bounds`` say which elements of the tiles exist.
-        """
-        along_numbers = bounds[: len(self.numbers_shape)]
-        return next((dim for dim, bound in enumerate(along_numbers) if bound is not None), None)
-
 
 class ReadsLengths(Operation, Abstract):
     """An operator of which operands may hold lengths."""
@@ -136,16 +145,39 @@ def row_strides(strides: Sequence[int], numbers: Sequence[int]) -> tuple[int, ..
     return (*[0] * len(numbers), *strides[1:])
 
 
-def verify_numbers(op: Operation, source: SSAValue, through: SSAValue) -> None:
-    """Raises ``VerifyException`` unless ``through`` can say which rows of ``source`` are meant."""
+def verify_numbers(op: Operation, tensor: Attribute, through: SSAValue) -> None:
+    """Raises ``VerifyException`` unless ``through`` can say which rows of a tensor are meant."""
     number = element_type_of(through.type)
     if number != i32:
         raise VerifyException(
-            f"{op_label(op)}: the numbers of rows that it reads 'through' {value_label(through)} "
+            f"{op_label(op)}: the numbers of rows that it moves 'through' {value_label(through)} "
             f"are of {number}; expected i32: insert a 'kn.cast' before the kernel"
         )
-    if not shape_of(source.type):
+    if not shape_of(tensor):
         raise VerifyException(
-            f"{op_label(op)}: {value_label(source)} has no dimension, and so no rows that "
-            f"{value_label(through)} could name; load it without 'through'"
+            f"{op_label(op)}: a tensor of no dimensions, {tensor}, has no rows that "
+            f"{value_label(through)} could name; leave out 'through'"
         )
+
+
+def verify_parameter(op: Operation, through: SSAValue) -> None:
+    """Raises ``VerifyException`` for numbers of rows that are no tensor in device memory."""
+    if isinstance(through.owner, Operation):
+        raise VerifyException(
+            f"{op_label(op)} moves rows through {value_label(through)}, a tile; numbers of rows "
+            "are read from device memory, so name an operand of the kernel"
+        )
+
+
+def verify_even_numbers(op: Operation, through: SSAValue, bounds: Bounds) -> None:
+    """Raises ``OperatorError`` where some tiles have fewer numbers of rows than others.
+
+    ``bounds`` say which elements of the tiles exist.
+    """
+    for dim, bound in enumerate(bounds[: len(shape_of(through.type))]):
+        if bound is not None:
+            raise OperatorError(
+                f"dimension {dim} of the tile counts rows that {value_label(through)} names, and "
+                "some blocks or iterations have fewer; choose a grid and a forloop that divide its "
+                "extents"
+            )

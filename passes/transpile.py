@@ -31,6 +31,7 @@ from mugraph.passes.program.pad_rows import PadRowsPass
 from mugraph.passes.program.persist_program import PersistProgramPass
 from mugraph.passes.program.plan_dtensor_memory import PlanDTensorMemoryPass
 from mugraph.passes.program.read_windows import ReadWindowsPass
+from mugraph.passes.program.store_named_rows import StoreNamedRowsPass
 from mugraph.passes.program.store_rows import StoreRowsPass
 from mugraph.passes.program.unfold_modes import UnfoldModesPass
 from mugraph.passes.schedule.bulk_stores import BulkStoresPass
@@ -89,6 +90,7 @@ def transpile_pipeline(
         PlanPass(arch=arch, notes=False),
         RetilePass(),
         SliceProductsPass(),
+        StoreNamedRowsPass(arch, everywhere=False),
         OnlineSoftmaxPass(notes=False),
         F16ProductsPass(),
         InsertCopiesPass(),

@@ -32,7 +32,7 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-NOT_RUN_YET: dict[str, tuple[str, ...]] = {}
+NOT_RUN_YET: dict[str, tuple[str, ...]] = {"kn.invert_places": ("i32", "i64")}
 """Operators, with their element types, whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.
@@ -150,6 +150,7 @@ def probes() -> dict[str, Probe]:
             ((8,),), ((23,), (23,), (1024,), (1,)), "size = 64 : i64", own_results=TABLES
         ),
         "kn.sort_groups": Probe(((1024,),), ((1024,), (1024,), (8,)), own_results=LISTS),
+        "kn.invert_places": Probe(((1024,),), ((1472,),), own_results={0: "i32"}),
         "kn.copy": Probe(),
         "tb.mask": Probe(
             properties="condition = affine_set<(i, j) : (i - j >= 0)>, value = -1.0 : f32, "

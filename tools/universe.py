@@ -89,6 +89,7 @@ PASSES = {
         "mugraph.passes.program.combine_in_last_blocks:CombineInLastBlocksPass"
     ),
     "load-tables-early": "mugraph.passes.program.load_tables_early:LoadTablesEarlyPass",
+    "store-named-rows": "mugraph.passes.program.store_named_rows:StoreNamedRowsPass",
     "store-rows": "mugraph.passes.program.store_rows:StoreRowsPass",
     "pack-blocks": "mugraph.passes.schedule.pack_blocks:PackBlocksPass",
     "separate-halves": "mugraph.passes.mugraph.separate_halves:SeparateHalvesPass",

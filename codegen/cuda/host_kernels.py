@@ -231,6 +231,18 @@ def _(op: kn.SortGroupsOp, printer: HostPrinter) -> None:
 
 
 @print_host_operation.register
+def _(op: kn.InvertPlacesOp, printer: HostPrinter) -> None:
+    (rows,), (step,) = shape_of(op.places.type), strides_in_memory(op.places)
+    *outer, inner = zip(shape_of(op.rows.type), strides_in_memory(op.rows), strict=True)
+    grid = ", ".join(str(number) for dim in (*(outer or [(1, 0)]), inner) for number in dim)
+    result, places = printer.declare_all((op.rows, op.places))
+    where = printer.queue(overlaps=op.overlaps)
+    printer.writer.line(
+        f"kn::InvertPlaces<{rows}, {step}, {grid}>::run({where}, {result}, {places});"
+    )
+
+
+@print_host_operation.register
 def _(op: kn.ExtentOp, printer: HostPrinter) -> None:
     number = printer.declare(op.result)
     extent = declare_extent(op, op.extent.data, printer)

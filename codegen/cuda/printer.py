@@ -165,6 +165,12 @@ class KernelPrinter:
             f"{strides[0]}>"
         )
 
+    def rows_written(self, tile: sched.LocalTileOp) -> str:
+        """What finds the rows of a tensor that the rows of a product's tile are written to."""
+        rows, step = shape_of(tile.source.type)[0], tile.number_strides()[-2]
+        start = self.numbers_of(tile)
+        return f"tb::RowsWritten<{rows}, {tile.stride_of_rows}, {step}>{{{start}}}"
+
     def window_places(self, tile: sched.LocalTileOp, partition: LinearPartition) -> str:
         """The type that finds what a copy of all threads moves of windows."""
         windows = tile.windows

@@ -84,20 +84,25 @@ def is_large_beside(fragment: SSAValue) -> bool:
 def _(op: sched.StoreOp, printer: KernelPrinter) -> None:
     type_ = fragment_type_of(op.source)
     epilogue = epilogue_of(op)
-    source, destination = printer.names.of(op.source), printer.pointer(op.destination)
+    source = printer.names.of(op.source)
     method = "update" if epilogue.accumulates else "store"
     writer = printer.writer
     writer.open(f"{{  {printer.describe(op)}")
     matrix = op.matrix()
     if op.by_quads and matrix is not None and type_.tiled_mma is not None:
+        if (tile := sched.tile_of_named_rows(op.destination)) is not None:
+            destination, rows = printer.start_in_rows(tile), f", {printer.rows_written(tile)}"
+        else:
+            destination, rows = printer.pointer(op.destination), ""
         writer.line(f"using Target = {matrix_type(matrix)};")
         writer.line(
             f"tb::QuadStore<{fragment_class(type_)}, {atom_class(type_.tiled_mma)}, "
             f"{type_.get_shape()[-2]}, Target>::run<{epilogue_type(epilogue)}>({destination}, "
-            f"{source}, thread);"
+            f"{source}, thread{rows});"
         )
         writer.close()
         return
+    destination = printer.pointer(op.destination)
     if type_.rows is not None:
         if epilogue.accumulates:
             raise CodegenError(f"{op_label(op)}: rows cannot be added to a buffer")

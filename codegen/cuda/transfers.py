@@ -210,6 +210,18 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         )
         writer.close()
         return
+    if (tile := sched.tile_of_named_rows(op.destination)) is not None:
+        writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")
+        writer.line(f"using Target = {printer.layout(op.destination, shape, partition.order)};")
+        writer.line(f"using Rows = {printer.named_rows(tile, partition)};")
+        arguments = f"{partition.threads}, {partition.vector}, Target, Source, Rows{dims}"
+        writer.line(
+            f"tb::CopyThrough<{arguments}>::store({printer.start_in_rows(tile, iteration)}, "
+            f"{printer.pointer(op.source, iteration)}, {printer.numbers_of(tile, iteration)}, "
+            f"thread{counts});"
+        )
+        writer.close()
+        return
     tile = op.source.owner
     if not (isinstance(tile, sched.LocalTileOp) and tile.windows is not None):
         writer.line(f"using Source = {printer.layout(op.source, shape, partition.order)};")

@@ -120,6 +120,19 @@ class GroupOperators(ProgramOperators):
             op = kn.GroupTilesOp(value, rows, size)
         return GroupTiles(*self._add_many(op))
 
+    def invert_places(
+        self, places: DTensor, extents: Sequence[int], *, name: str | None = None
+    ) -> DTensor:
+        """Which row is at each place, int32 of one or two ``extents``; -1 where none is.
+
+        ``places`` are int32 or int64, and all different; those of two dimensions are counted in
+        row-major order.
+        """
+        value = self._value(places)
+        with build_errors():
+            op = kn.InvertPlacesOp(value, extents)
+        return self._add(op, name)
+
     def grouped_matmul(
         self,
         x: DTensor,
@@ -191,7 +204,8 @@ class GroupOperators(ProgramOperators):
 
 group_tiles = of_tensors(GroupOperators.group_tiles)
 grouped_matmul = of_tensors(GroupOperators.grouped_matmul)
+invert_places = of_tensors(GroupOperators.invert_places)
 sort_groups = of_tensors(GroupOperators.sort_groups)
 row_windows = of_tensors(GroupOperators.row_windows)
 
-__all__ = ["group_tiles", "grouped_matmul", "row_windows", "sort_groups"]
+__all__ = ["group_tiles", "grouped_matmul", "invert_places", "row_windows", "sort_groups"]

@@ -165,11 +165,7 @@ class ThreadblockGraph(GraphOperators[STensor]):
                 "operators on whole tensors, such as x @ w, of which the compiler makes kernels"
             )
         if through is not None:
-            if not isinstance(through, DTensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise BuildError(
-                    f"new_input: expected a DTensor of numbers of rows for 'through', got "
-                    f"{type(through).__name__}"
-                )
+            _require_numbers("new_input", through)
             shape = gathered_shape(shape, through.shape)
         with build_errors(f"new_input of {dtensor!r}"):
             chosen = None if tile is None else tuple(tile)
@@ -209,6 +205,7 @@ class ThreadblockGraph(GraphOperators[STensor]):
         *,
         dims: Sequence[int] | None = None,
         ends: Mapping[int, DTensor] | None = None,
+        through: DTensor | None = None,
     ) -> None:
         """Stores a tile into a result of the kernel; the order of calls is that of the results.
 
@@ -220,6 +217,11 @@ class ThreadblockGraph(GraphOperators[STensor]):
         ``ends`` are tensors of one int32 or int64, which say behind which element along a dimension
         nothing reads the result: blocks leave that out.  Of :meth:`KernelGraph.customized`'s inputs
         they are the last.
+        ``through`` has numbers of rows, of int32: the maps count their dimensions, and then those
+        of a row, and each row is stored at the place of ``dims`` that its number says, or nowhere
+        if there is none, as for -1.  Each place must have one number.  Of
+        :meth:`KernelGraph.customized`'s inputs it stands behind ``ends``, or where an input is read
+        through it.
         """
         if epilogue is not None:
             raise BuildError(
@@ -245,10 +247,16 @@ class ThreadblockGraph(GraphOperators[STensor]):
             shape[forloop_dim] *= self._around.forloop_range
         with build_errors():
             type_ = TensorType(stensor.dtype, shape if dims is None else dims)
-            held = {
-                dim: self._hold(end, type_.get_shape()[dim]) for dim, end in (ends or {}).items()
-            }
-            op = tb.OutputOp(value, output_map, type_, forloop_dim, held)
+            extents = type_.get_shape()
+            if through is not None:
+                _require_numbers("new_output", through)
+                extents = gathered_shape(extents, through.shape)
+            held = {dim: self._hold(end, extents[dim]) for dim, end in (ends or {}).items()}
+            numbers = None if through is None else self._numbers.get(through.value)
+            if through is not None and numbers is None:
+                numbers = self._numbers[through.value] = self._insert(through)
+                self._inputs.append(through)
+            op = tb.OutputOp(value, output_map, type_, forloop_dim, held, numbers)
         self._append(op)
 
     def _hold(self, holder: DTensor, largest: int) -> int:
@@ -426,3 +434,12 @@ class ThreadblockGraph(GraphOperators[STensor]):
         if self._finished:
             raise BuildError("this threadblock graph is in a kernel already; build another")
         append_operation(self._block, op, self._around.verify_phases)
+
+
+def _require_numbers(method: str, through: object) -> None:
+    """Raises :class:`BuildError` for numbers of rows that are no tensor."""
+    if not isinstance(through, DTensor):
+        raise BuildError(
+            f"{method}: expected a DTensor of numbers of rows for 'through', got "
+            f"{type(through).__name__}"
+        )

@@ -30,8 +30,8 @@ from mugraph.dialects.kn.compute import (
 from mugraph.dialects.kn.constants import Constants, constants_behind, may_be_empty
 from mugraph.dialects.kn.customized import CERTIFICATE, CustomizedOp
 from mugraph.dialects.kn.extent import ExtentOp
-from mugraph.dialects.kn.gather import GatherOp, count_of_rows
-from mugraph.dialects.kn.groups import GroupTilesOp, SortGroupsOp
+from mugraph.dialects.kn.gather import GatherOp, count_of_rows, must_be_distinct
+from mugraph.dialects.kn.groups import GroupTilesOp, InvertPlacesOp, SortGroupsOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements
 from mugraph.dialects.kn.mask import MaskOp
 from mugraph.dialects.kn.matmul_add import MatmulAddOp
@@ -55,6 +55,7 @@ from mugraph.dialects.kn.reshape import (
     ReshapeOp,
     TransposeOp,
     have_same_places,
+    is_reshape,
     lay_out,
     lay_out_row_major,
     may_be_row_major,
@@ -122,6 +123,7 @@ __all__ = [
     "ExtentOp",
     "GatherOp",
     "GroupTilesOp",
+    "InvertPlacesOp",
     "KernelOp",
     "Kn",
     "LayerNormOp",
@@ -162,11 +164,13 @@ __all__ = [
     "constants_behind",
     "count_of_rows",
     "have_same_places",
+    "is_reshape",
     "lay_out",
     "lay_out_row_major",
     "loop_invariant_tiles",
     "may_be_empty",
     "may_be_row_major",
+    "must_be_distinct",
     "phases_of",
     "regrouped",
     "running_maxima",

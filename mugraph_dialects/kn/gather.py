@@ -11,7 +11,13 @@ from xdsl.irdl import operand_def
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.device_cuts import DeviceCut, HasDeviceCuts
 from mugraph.dialects.element_types import PLACES
-from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths, ReadsRows, gathered_shape
+from mugraph.dialects.indirect import (
+    LaunchesKernel,
+    ReadsLengths,
+    ReadsRows,
+    TakesDistinctNumbers,
+    gathered_shape,
+)
 from mugraph.dialects.kn.compute import CastOp
 from mugraph.dialects.kn.kernel import KernelOp, MovesElements, prefer_same_innermost
 from mugraph.dialects.kn.overlap import RuntimePart
@@ -113,3 +119,17 @@ def count_of_rows(numbers: SSAValue) -> int | None:
             found = map(count_of_rows, op.results)
             counts += [count for count in found if count is not None]
     return min(counts, default=None)
+
+
+def must_be_distinct(numbers: SSAValue) -> bool:
+    """Whether no two numbers of a tensor may be the same."""
+    for use in numbers.uses:
+        op = use.operation
+        if isinstance(op, TakesDistinctNumbers) and op.takes_distinct(use.index):
+            return True
+        if isinstance(op, LaunchesKernel) and must_be_distinct(op.argument_of(use.index)):
+            return True
+        seen = isinstance(op, CastOp | MovesElements | RegroupOp | ViewOp)
+        if seen and any(map(must_be_distinct, op.results)):
+            return True
+    return False

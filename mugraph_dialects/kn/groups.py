@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
@@ -13,7 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from mugraph.dialects.accessors import number_of
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import PLACES
-from mugraph.dialects.indirect import ReadsRows
+from mugraph.dialects.indirect import MakesDistinctNumbers, ReadsRows, TakesDistinctNumbers
 from mugraph.dialects.interfaces import HasLayoutConstraints
 from mugraph.dialects.kn.overlap import CanOverlap
 from mugraph.dialects.kn.workspace import WorkspaceOp
@@ -29,13 +30,17 @@ def most_tiles(rows: int, groups: int, size: int) -> int:
 class _TableOp(WorkspaceOp, HasLayoutConstraints, CanOverlap):
     """An operator that makes lists of i32 of a list of i32 or i64."""
 
-    def verify_lists(self, operand: SSAValue, extents: Sequence[int]) -> None:
-        """Raises ``VerifyException`` unless types are those of lists, results of these extents."""
+    def verify_operand(self, operand: SSAValue) -> None:
+        """Raises ``VerifyException`` unless an operand's type is that of a list."""
         if len(shape_of(operand.type)) != 1 or element_type_of(operand.type) not in PLACES:
             raise VerifyException(
                 f"{op_label(self)}: {value_label(operand)} is {operand.type}; expected one "
                 "dimension, of i32 or i64"
             )
+
+    def verify_lists(self, operand: SSAValue, extents: Sequence[int]) -> None:
+        """Raises ``VerifyException`` unless types are those of lists, results of these extents."""
+        self.verify_operand(operand)
         for result, extent in zip(self.results, extents, strict=True):
             if shape_of(result.type) != (extent,) or element_type_of(result.type) != i32:
                 raise VerifyException(
@@ -45,7 +50,7 @@ class _TableOp(WorkspaceOp, HasLayoutConstraints, CanOverlap):
 
 
 @irdl_op_definition
-class GroupTilesOp(_TableOp):
+class GroupTilesOp(_TableOp, MakesDistinctNumbers):
     """How rows in groups, side by side, fall into tiles of ``size`` rows, of one group each.
 
     ``ends`` says behind which row each group ends, and does not fall; a group may have no rows, and
@@ -90,6 +95,10 @@ class GroupTilesOp(_TableOp):
             properties={"size": IntegerAttr(size, i64)},
         )
 
+    def distinct_lists(self) -> Sequence[SSAValue]:
+        """The places of rows."""
+        return [self.places]
+
     rows_of_a_tile = number_of("size")
     """How many rows a tile has."""
 
@@ -108,7 +117,7 @@ class GroupTilesOp(_TableOp):
 
 
 @irdl_op_definition
-class SortGroupsOp(_TableOp, ReadsRows):
+class SortGroupsOp(_TableOp, ReadsRows, MakesDistinctNumbers):
     """A counting sort of rows by the group of each, in which rows of a group keep their order.
 
     The results are the row that comes to each place, the place that each row comes to, and the
@@ -140,6 +149,10 @@ class SortGroupsOp(_TableOp, ReadsRows):
             result_types=result_types or [TensorType(i32, n) for n in (rows, rows, [count])],
         )
 
+    def distinct_lists(self) -> Sequence[SSAValue]:
+        """The order and the places."""
+        return self.order, self.places
+
     def rows_named(self, operand: int) -> int | None:
         """Of the first operand, a group each: as many as there are ends."""
         return shape_of(self.ends.type)[0] if operand == 0 else None
@@ -149,3 +162,48 @@ class SortGroupsOp(_TableOp, ReadsRows):
         super().verify_()
         rows, ends = shape_of(self.groups.type), shape_of(self.ends.type)
         self.verify_lists(self.groups, (*rows[:1], *rows[:1], *ends[:1]) if rows else (1, 1, 1))
+
+
+@irdl_op_definition
+class InvertPlacesOp(_TableOp, TakesDistinctNumbers):
+    """Which row is at each place, for a list of the places of rows; -1 where none is.
+
+    The result has one dimension, or two, whose places are counted in row-major order.  No two rows
+    have one place: the interpreter refuses such lists, and places that the result does not have.
+    With kernels any of the rows stands at a place that several have, and places that there are not
+    are left out.
+
+    ``%row = kn.invert_places %place : tensor<1024xi32> -> tensor<23x64xi32>``.
+    """
+
+    name = "kn.invert_places"
+
+    places = operand_def(TensorType)
+    rows = result_def(TensorType)
+    traits = traits_def(Pure())
+
+    assembly_format = (
+        "$places (`workspace` $workspace^)? attr-dict `:` type($places) `->` type($rows)"
+    )
+
+    def takes_distinct(self, operand: int) -> bool:
+        """Of the places."""
+        return True
+
+    def __init__(self, places: SSAValue, extents: Sequence[int]) -> None:
+        super().__init__(operands=[places], result_types=[TensorType(i32, extents)])
+
+    def verify_(self) -> None:
+        """Checks the types, and that there is a place for each row."""
+        super().verify_()
+        rows, places = shape_of(self.places.type), shape_of(self.rows.type)
+        if len(places) not in (1, 2) or math.prod(places) < math.prod(rows):
+            raise OperatorError(
+                f"{dims(rows)} rows are at {dims(places)} places; expected one dimension or two, "
+                "and a place for each row"
+            )
+        self.verify_operand(self.places)
+        if element_type_of(self.rows.type) != i32:
+            raise VerifyException(
+                f"{op_label(self)}: {value_label(self.rows)} is {self.rows.type}; expected i32"
+            )

@@ -31,6 +31,7 @@ from mugraph.dialects.tb import OutputOp
 from mugraph.dialects.tensor_types import (
     dims,
     element_type_of,
+    has_nested_modes,
     layout_of,
     resolved_layout_of,
     row_major_strides,
@@ -304,3 +305,15 @@ class BroadcastOp(BecomesOp, HasTileIndices):
         return self.view(
             source, [0 if mine < extent else step for mine, extent, step in sides], parts
         )
+
+
+def is_reshape(op: ViewOp) -> bool:
+    """Whether a view has the operand's elements in row-major order, with the gaps that it has."""
+    if op.offset or any(has_nested_modes(value.type) for value in (op.input, op.result)):
+        return False
+    own, wanted = (shape_of(value.type) for value in (op.input, op.result))
+    strides, seen = (strides_of(resolved_layout_of(value)) for value in (op.input, op.result))
+    if math.prod(own) != math.prod(wanted):
+        return False
+    reshaped = strides_of_reshaped(own, strides, wanted)
+    return reshaped is not None and have_same_places(wanted, reshaped, seen)

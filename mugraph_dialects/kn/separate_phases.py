@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation
 
 from mugraph.dialects import tb
@@ -33,7 +34,8 @@ def separate_phases(graph: CustomizedOp) -> None:
     for value, users in used_after_the_loop(graph.body.block, graph.forloop_range).items():
         if is_integer(element_type_of(value.type)) or element_bytes_of(value.type) == 1:
             for output in [op for op in users if isinstance(op, tb.OutputOp)]:
-                in_loop = tb.OutputOp(value, output.map_, output.dtensor_type, fordim=0)
+                in_loop = output.clone()
+                in_loop.fordim = IntegerAttr(0, i64)
                 Rewriter.replace_op(output, in_loop, [])
                 users.remove(output)
         if users:

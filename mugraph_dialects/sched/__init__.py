@@ -39,7 +39,7 @@ from mugraph.dialects.sched.fragments import LoadOp
 from mugraph.dialects.sched.grid import GridLaunchOp, GridWaitOp
 from mugraph.dialects.sched.kernel import ArrivingRow
 from mugraph.dialects.sched.launch import ClusterTensor, LaunchOp, launches_by_kernel
-from mugraph.dialects.sched.local_tile import LocalTileOp
+from mugraph.dialects.sched.local_tile import LocalTileOp, tile_of_named_rows
 from mugraph.dialects.sched.mask import MaskOp
 from mugraph.dialects.sched.move import MoveOp
 from mugraph.dialects.sched.order_barrier import (
@@ -186,5 +186,6 @@ __all__ = [
     "roles_of",
     "run_of",
     "start_bytes",
+    "tile_of_named_rows",
     "warpgroup_products",
 ]

@@ -22,7 +22,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.accessors import number_or
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
-from mugraph.dialects.indirect import CutsRows, row_strides, verify_numbers
+from mugraph.dialects.indirect import (
+    CutsRows,
+    TakesDistinctNumbers,
+    row_strides,
+    verify_even_numbers,
+    verify_numbers,
+    verify_parameter,
+)
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
 from mugraph.dialects.maps import Slicing
@@ -41,7 +48,7 @@ from mugraph.dialects.windows import IntArray, Windows
 
 
 @irdl_op_definition
-class LocalTileOp(CutsRows):
+class LocalTileOp(CutsRows, TakesDistinctNumbers):
     """The tile of a device tensor that this block touches, a view.
 
     With ``fordim`` it moves with the iteration of the copy that uses it.  The maps are those of
@@ -52,8 +59,8 @@ class LocalTileOp(CutsRows):
 
     ``through %rows``, numbers of i32: the tile is one of the gathered tensor, as of ``tb.input``.
     The layout says where an element lies in its row, and has stride 0 along the dimensions of the
-    numbers.  Whoever copies the tile reads the numbers; the nearest row is taken for one that names
-    none.
+    numbers.  Whoever copies the tile reads the numbers.  For one that names no row the nearest is
+    read, and nothing is written.
 
     ``modes [...] origin [...]``: the tile is one of windows, as of ``tb.input``.  Its strides are
     those that all of the windows would have, were they written.
@@ -140,6 +147,15 @@ class LocalTileOp(CutsRows):
         return self.through
 
     @property
+    def is_written(self) -> bool:
+        """Whether it is written: what copies or stores name behind their source."""
+        return any(use.index == 1 for use in self.result.uses)
+
+    def takes_distinct(self, operand: int) -> bool:
+        """Of the numbers of rows that are written."""
+        return self.is_written and self.operands[operand] is self.through
+
+    @property
     def is_scattered(self) -> bool:
         """Whether the tile lies in several places, which copies to shared memory alone find."""
         return self.rows_in_tile > 1 or self.windows is not None
@@ -171,6 +187,11 @@ class LocalTileOp(CutsRows):
         assert self.windows is not None  # asked by callers
         strides = strides_of(resolved_layout_of(self.source))
         return self.windows.offsets_in_memory(offsets, shape_of(self.source.type), strides)
+
+    @property
+    def stride_of_rows(self) -> int:
+        """How far rows of the tensor are apart, in elements."""
+        return strides_of(resolved_layout_of(self.source))[0]
 
     def number_strides(self) -> tuple[int, ...]:
         """Where the number of an element's row is: strides, in numbers, along the dimensions."""
@@ -235,12 +256,8 @@ class LocalTileOp(CutsRows):
                 f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
             )
         if self.through is not None:
-            verify_numbers(self, self.source, self.through)
-            if not isinstance(self.through, BlockArgument):
-                raise VerifyException(
-                    f"{op_label(self)} reads numbers of rows through a tile; read them through the "
-                    "kernel's parameter"
-                )
+            verify_numbers(self, self.source.type, self.through)
+            verify_parameter(self, self.through)
         numbers = numbers_of(self.known)
         if len(numbers) % 2 or any(not 0 <= dim < len(self.tensor_shape) for dim in numbers[::2]):
             raise OperatorError(
@@ -263,11 +280,8 @@ class LocalTileOp(CutsRows):
                 f"a tile is a view and keeps the tensor's strides {strides}, not "
                 f"{strides_of(resolved_layout_of(self.result))}"
             )
-        if (uneven := self.uneven_numbers(self.bounds())) is not None:
-            raise OperatorError(
-                f"some tiles have fewer numbers of rows along dimension {uneven} than others; cut "
-                "the numbers evenly"
-            )
+        if self.through is not None:
+            verify_even_numbers(self, self.through, self.bounds())
 
     def _verify_held_ends(self) -> None:
         held = {each.argument: each for each in enclosing_kernel(self).held_lengths}
@@ -281,3 +295,9 @@ class LocalTileOp(CutsRows):
                     "kernel lists in 'lengths', of at most the dimension's "
                     f"{self.tensor_shape[dim]} elements"
                 )
+
+
+def tile_of_named_rows(value: SSAValue) -> LocalTileOp | None:
+    """The tile of device memory that a value is, if numbers name its rows."""
+    owner = value.owner
+    return owner if isinstance(owner, LocalTileOp) and owner.through is not None else None

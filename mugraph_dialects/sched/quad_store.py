@@ -16,6 +16,8 @@ from xdsl.ir import SSAValue
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
 from mugraph.dialects.cute.thread_values import ThreadValues
+from mugraph.dialects.sched.accesses import NamedRows
+from mugraph.dialects.sched.local_tile import tile_of_named_rows
 from mugraph.dialects.sched.mappings import (
     IDLE,
     IntArray,
@@ -58,9 +60,25 @@ def quad_store_problem(fragment: TileType, tile: SSAValue) -> str | None:
     down, along = plain[0], plain[1]
     if along.flat_stride[0] != 1 or len(along.flat_shape) != 1:
         return f"the columns of {value_label(tile)} are not contiguous"
-    if any(stride % BLOCK for stride in down.flat_stride) and rows > 1:
+    named = tile_of_named_rows(tile)
+    apart = [*down.flat_stride, *([] if named is None else [named.stride_of_rows])]
+    if any(stride % BLOCK for stride in apart) and rows > 1:
         return f"the rows of {value_label(tile)} do not start at multiples of 16 bytes"
     return None
+
+
+def named_rows_of_quads(fragment: ThreadValues, tile: SSAValue, *, block: int) -> NamedRows | None:
+    """The rows that the vectors of :func:`quad_store_stream` mean; ``None`` where none are named.
+
+    The vectors' own rows are those of the fragment's matrix, of which all numbers are one list.
+    """
+    if (owner := tile_of_named_rows(tile)) is None:
+        return None
+    *_, row, _ = fragment.coordinates()
+    value, lane = (held[:, 0] for held in held_before(fragment))
+    at = np.minimum(row[value, lane], fragment.shape[-2] - 1)
+    numbers = np.maximum(for_block(at * owner.number_strides()[-2], block), 0)
+    return NamedRows(numbers, owner.stride_of_rows)
 
 
 def held_before(fragment: ThreadValues) -> tuple[IntArray, IntArray]:

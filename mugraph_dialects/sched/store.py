@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
@@ -22,6 +23,7 @@ from mugraph.dialects.sched.accesses import (
 )
 from mugraph.dialects.sched.compute_accesses import store_accesses
 from mugraph.dialects.sched.distribution import accumulated
+from mugraph.dialects.sched.local_tile import tile_of_named_rows
 from mugraph.dialects.sched.mappings import matrix_layout
 from mugraph.dialects.sched.matrix_part import (
     part_of_matrix,
@@ -30,7 +32,11 @@ from mugraph.dialects.sched.matrix_part import (
     verify_part,
 )
 from mugraph.dialects.sched.product_columns import columns_of_product, values_of_columns
-from mugraph.dialects.sched.quad_store import quad_store_problem, quad_store_stream
+from mugraph.dialects.sched.quad_store import (
+    named_rows_of_quads,
+    quad_store_problem,
+    quad_store_stream,
+)
 from mugraph.dialects.sched.role import enclosing_threads
 from mugraph.dialects.sched.types import GlobalType, SharedType, TileType
 from mugraph.dialects.tb.operators import epilogue_of
@@ -147,6 +153,11 @@ class StoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
                 "only the fragment of a product, or of its rows, is written to device memory so, "
                 "and never added to it"
             )
+        if tile_of_named_rows(self.destination) is not None and not self.by_quads:
+            raise OperatorError(
+                "numbers name the rows of the tile that it writes; only quads of lanes write such "
+                "a tile from registers"
+            )
         source, destination = self.operands
         part, whole = shape_of(source.type), shape_of(destination.type)
         if self.origin is not None:
@@ -181,7 +192,10 @@ class StoreOp(IRDLOperation, HasThreadAccesses, HasBufferEffects):
         if self.by_quads and isinstance(source, TileType):
             matrix = matrix_layout(resolved_layout_of(self.destination), source.get_shape())
             threads = enclosing_threads(self)
-            stream = quad_store_stream(source.thread_values(), matrix, block=threads)
-            return [plain_access(self, 1, AccessKind.WRITE, stage_reference(self), stream)]
+            fragment = source.thread_values()
+            stream = quad_store_stream(fragment, matrix, block=threads)
+            access = plain_access(self, 1, AccessKind.WRITE, stage_reference(self), stream)
+            rows = named_rows_of_quads(fragment, self.destination, block=threads)
+            return [replace(access, rows=rows)]
         accumulates = epilogue_of(self).accumulates
         return store_accesses(self, self.written, self.start, accumulates=accumulates)

@@ -312,10 +312,10 @@ class CopyOp(WritesTiles, HasThreadAccesses):
             )
         if tile is None or tile.through is None:
             return
-        if not isinstance(self.source.type, GlobalType):
+        if isinstance(self.source.type, TileType):
             raise VerifyException(
-                f"{op_label(self)} writes rows of {value_label(tile.source)} that numbers name; "
-                "tiles with 'through' are only read"
+                f"{op_label(self)} writes rows of {value_label(tile.source)} that numbers name "
+                "from registers; copy them out of shared memory"
             )
         vector, inner = self.partition.data.vector, self.partition.data.inner
         if vector > 1 and inner < len(tile.numbers_shape):

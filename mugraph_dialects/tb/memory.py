@@ -27,8 +27,12 @@ from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.indirect import (
     CutsRows,
+    TakesDistinctNumbers,
+    gathered_shape,
     gathered_strides,
+    verify_even_numbers,
     verify_numbers,
+    verify_parameter,
 )
 from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
 from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of, integer_array
@@ -180,6 +184,13 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
             alignment_of(tensor),
         )
 
+    def copy_of_rows(
+        self, strides: Sequence[int], tile_strides: Sequence[int], numbers: Sequence[int]
+    ) -> TileCopy:
+        """As :meth:`tile_copy`, of rows that numbers of these extents name."""
+        copy = MovesTile.tile_copy(self, gathered_strides(strides, numbers), tile_strides)
+        return replace(copy, numbered=len(numbers))
+
     def resolved_copy(self) -> TileCopy:
         """The copy for the layouts in the types."""
         tensor, tile = self.tensor_and_tile()
@@ -307,9 +318,7 @@ class InputOp(CutsRows, MovesTile):
             return replace(copy, alignment=min(copy.alignment, together * copy.element_bytes))
         if self.through is None:
             return super().tile_copy(strides, tile_strides)
-        gathered = gathered_strides(strides, self.numbers_shape)
-        copy = super().tile_copy(gathered, tile_strides)
-        return replace(copy, numbered=len(self.numbers_shape))
+        return self.copy_of_rows(strides, tile_strides, self.numbers_shape)
 
     @property
     def tile(self) -> SSAValue:
@@ -323,21 +332,13 @@ class InputOp(CutsRows, MovesTile):
     def verify_(self) -> None:
         """Checks the tile's extents against the maps, the grid and the loop."""
         if self.through is not None:
-            if isinstance(self.through.owner, Operation):
-                raise VerifyException(
-                    f"{op_label(self)} reads rows through {value_label(self.through)}, a tile; "
-                    "numbers of rows are read from device memory, so name an operand of the kernel"
-                )
-            verify_numbers(self, self.dtensor, self.through)
+            verify_parameter(self, self.through)
+            verify_numbers(self, self.dtensor.type, self.through)
         self.verify_windows()
         self.verify_tile("imap")
         self._verify_loaded_ends()
-        if self.through is not None and (uneven := self.uneven_numbers(self.bounds())) is not None:
-            raise OperatorError(
-                f"dimension {uneven} of the tile counts rows that {value_label(self.through)} "
-                "names, and some blocks or iterations have fewer; choose a grid and a forloop that "
-                "divide its extents"
-            )
+        if self.through is not None:
+            verify_even_numbers(self, self.through, self.bounds())
         if element_type_of(self.dtensor.type) != element_type_of(self.result.type):
             raise OperatorError(
                 f"the tile's element type {element_type_of(self.result.type)} differs from the "
@@ -359,7 +360,7 @@ class InputOp(CutsRows, MovesTile):
 
 
 @irdl_op_definition
-class OutputOp(MovesTile):
+class OutputOp(MovesTile, TakesDistinctNumbers):
     """Stores a tile into a result of the enclosing ``kn.customized``.
 
     Without ``fordim`` once, after the loop.  With ``fordim`` every iteration stores a value of the
@@ -369,18 +370,27 @@ class OutputOp(MovesTile):
     ``ending [0, 1]``: what lies along dimension 0 behind length 1 of the kernel is read by nobody.
     Blocks that store nothing else leave at once; others, and the interpreter, store it.
 
+    ``through`` a tensor of i32 it stores the tiles of a tensor whose dimensions the maps count:
+    first those of the numbers, then those of a row of the result.  A row is stored at the place of
+    the result's first dimension that its number says, and nowhere if the result has no such place,
+    as for -1.  Each place has one number that says it: the interpreter refuses others.
+
+    ``tb.output %d through %rows omap [0, 1, -1] : !tb.stensor<1x64x64xf16>, tensor<9x64xi32> ->
+    tensor<512x64xf16>``
+
     ``tb.output %d omap [1, -1, -1] : !tb.stensor<16x64xf16> -> tensor<16x6144xf16>``
     """
 
     name = "tb.output"
 
     stensor = operand_def(STensorType)
+    through = opt_operand_def(TensorType | STensorType)
     omap = prop_def(DenseArrayBase.constr(i64))
     dtensor_type = prop_def(TensorType)
 
     assembly_format = (
-        "$stensor `omap` $omap (`fordim` $fordim^)? (`ending` $ending^)? attr-dict "
-        "`:` type($stensor) `->` $dtensor_type"
+        "$stensor (`through` $through^)? `omap` $omap (`fordim` $fordim^)? (`ending` $ending^)? "
+        "attr-dict `:` type($stensor) (`,` type($through)^)? `->` $dtensor_type"
     )
 
     def __init__(
@@ -390,9 +400,10 @@ class OutputOp(MovesTile):
         dtensor_type: Attribute,
         fordim: int = NOT_SPLIT,
         ends: Mapping[int, int] | None = None,
+        through: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[stensor],
+            operands=[stensor, through],
             properties={
                 "omap": integer_array(omap),
                 "fordim": fordim_attribute(fordim),
@@ -410,6 +421,27 @@ class OutputOp(MovesTile):
     def tensor_type(self) -> Attribute:
         """The result's of the enclosing operator."""
         return self.dtensor_type
+
+    @property
+    def tensor_shape(self) -> tuple[int, ...]:
+        """The extents of what the maps cut: the result, or a row of it for each number."""
+        shape = shape_of(self.dtensor_type)
+        return shape if self.through is None else gathered_shape(shape, self.numbers_shape)
+
+    def takes_distinct(self, operand: int) -> bool:
+        """Of the numbers that say where rows are stored."""
+        return operand == 1
+
+    @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        """The extents of the numbers that say where rows are stored; none where none do."""
+        return () if self.through is None else shape_of(self.through.type)
+
+    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
+        """The copy for given strides of the result and of the tile."""
+        if self.through is None:
+            return super().tile_copy(strides, tile_strides)
+        return self.copy_of_rows(strides, tile_strides, self.numbers_shape)
 
     @property
     def tile(self) -> SSAValue:
@@ -433,7 +465,15 @@ class OutputOp(MovesTile):
     def verify_(self) -> None:
         """Checks the map, and the tile's extents against the tensor's."""
         graph = enclosing_graph(self)
-        grid, shape = graph.grid_dim, shape_of(self.dtensor_type)
+        if self.through is not None:
+            verify_parameter(self, self.through)
+            verify_numbers(self, self.dtensor_type, self.through)
+            if self.loop_dim != NOT_SPLIT and graph.forloop_range > 1:
+                raise VerifyException(
+                    f"{op_label(self)} stores rows 'through' {value_label(self.through)} in every "
+                    "iteration; leave out 'fordim': rows are stored once, after the loop"
+                )
+        grid, shape = graph.grid_dim, self.tensor_shape
         verify_map("omap", self.map_, self.loop_dim, len(shape), grid)
         for axis, name in enumerate("xyz"):
             if grid[axis] > 1 and self.map_[axis] < 0:
@@ -443,6 +483,8 @@ class OutputOp(MovesTile):
                 )
         self.verify_tile("omap")
         self.verify_ends()
+        if self.through is not None:
+            verify_even_numbers(self, self.through, self.bounds())
         stored, given = element_type_of(self.dtensor_type), element_type_of(self.stensor.type)
         verify_element_type(op_label(self), stored)
         if stored != given and (is_integer(stored) or is_integer(given)):

@@ -74,7 +74,7 @@ def halved_with(value: SSAValue, op: Operation) -> list[SSAValue] | None:
     if isinstance(op, tb.OutputOp):
         shape = op.dtensor_type.get_shape()
         row = last > 0 and shape[last - 1] == 1 and layout_of(op.dtensor_type) == row_major(shape)
-        free = last not in (*op.map_, op.loop_dim) and not op.ends
+        free = last not in (*op.map_, op.loop_dim) and not op.ends and op.through is None
         return [] if row and free else None
     if not isinstance(op, HasTileIndices) or len(op.results) != 1 or says_where_tiles_lie(op):
         return None

@@ -154,6 +154,8 @@ def layouts_of_result(
     tensor = tile.source
     if tile.ends_at_lengths:
         raise BulkCopyError("a number in device memory says where it ends")
+    if tile.through is not None:
+        raise BulkCopyError("numbers in device memory say where its rows are")
     aligned = alignments[enclosing_kernel(op).body.block.args.index(tensor)]
     require_boxes(tile.slicing(), aligned)
     if isinstance(op, sched.CopyOp) and not _is_plain(op):

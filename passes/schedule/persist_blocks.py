@@ -110,14 +110,15 @@ def results_leave_in_bulk(
     """Whether shared memory suffices for the results beside the rings, which go on.
 
     Where threads write results themselves nothing is gained, as measured on an H200: their warps
-    are those that would multiply.
+    are those that would multiply.  Rows that numbers name leave in no other way.
     """
     trial = kernel.clone()
     trial.persistent = IntegerAttr(blocks, i64)
     with tiles_by_registers(trial):
         store_in_bulk(trial, alignments, target)
     return not any(
-        isinstance(op.operands[1].type, sched.GlobalType)
+        isinstance(op.destination.type, sched.GlobalType)
+        and sched.tile_of_named_rows(op.destination) is None
         for op in trial.walk()
         if isinstance(op, sched.StoreOp | sched.CopyOp)
     )

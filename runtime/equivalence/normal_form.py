@@ -270,6 +270,17 @@ def application(function: str, arguments: Sequence[NormalForm]) -> NormalForm:
     return NormalForm((Term(Fraction(1), (), ((factor, Fraction(1)),)),))
 
 
+def applied(form: NormalForm, function: str) -> tuple[NormalForm, ...] | None:
+    """What a form is an unknown function of; ``None`` where it is not that function alone."""
+    (term,) = form.terms if len(form.terms) == 1 else (None,)
+    if term is None or term.bound or term.coefficient != 1 or len(term.factors) != 1:
+        return None
+    ((factor, exponent),) = term.factors
+    if not isinstance(factor, Application) or factor.function != function or exponent != 1:
+        return None
+    return factor.arguments
+
+
 def _number(form: NormalForm) -> Fraction | None:
     """The number that a normal form is, if it is one."""
     (term,) = form.terms if len(form.terms) == 1 else (None,)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects import kn, tb
@@ -26,6 +26,7 @@ from mugraph.dialects.tensor_types import (
     element_type_of,
     op_label,
     shape_of,
+    value_label,
 )
 from mugraph.passes.mugraph.expand_custom import operators_of
 from mugraph.passes.texpr.te_inline import inline_calls
@@ -179,8 +180,8 @@ class ThreadblockExecution:
             tensor = seen_through(op.windows, self.symbolic, op.dtensor, tensor)
         if op.through is not None:
             numbers, shape = self.values[op.through], op.tensor_shape
-            rank = len(shape) - len(op.numbers_shape)
-            tensor = self.symbolic.rows(shape, rank, op.dtensor, tensor, numbers)
+            rank, count = len(shape) - len(op.numbers_shape), shape_of(op.dtensor.type)[0]
+            tensor = self.symbolic.rows(shape, rank, count, tensor, numbers)
         form = self.symbolic.at(tensor, indices, may_end=any(op.bounds()))
         loaded = self.symbolic.tensor(places, form)
         if not op.ends:
@@ -295,7 +296,23 @@ class ThreadblockExecution:
             raise NoProofError(
                 f"{op_label(op)} stores a value that is not the same in all blocks or iterations"
             )
-        return self.symbolic.merged(stored, body)
+        made = self.symbolic.merged(stored, body)
+        return made if op.through is None else self._put(op, op.through, made)
+
+    def _put(self, op: tb.OutputOp, through: SSAValue, made: SymbolicTensor) -> SymbolicTensor:
+        """The result that rows are put into: where places were inverted, what is at these."""
+        symbolic, shape = self.symbolic, shape_of(op.dtensor_type)
+        assert isinstance(through, BlockArgument)  # verified
+        operand = self.graph.inputs[through.index]
+        places = symbolic.inverted.get(operand)
+        if places is None:
+            raise NoProofError(
+                f"{op_label(op)} stores rows through {value_label(operand)}, which is no result of "
+                "'kn.invert_places'"
+            )
+        count = math.prod(op.numbers_shape)
+        rows = symbolic.reshaped((count, *shape[1:]), op.tensor_shape, made)
+        return symbolic.rows(shape, len(shape) - 1, count, rows, places)
 
     def _stored(
         self,

@@ -72,7 +72,8 @@ def _results(
                 results = [masked]
             case kn.GatherOp():
                 shape, (table, rows) = shape_of(op.result.type), operands
-                results = [symbolic.rows(shape, op.row_rank, op.table, table, rows)]
+                count = shape_of(op.table.type)[0]
+                results = [symbolic.rows(shape, op.row_rank, count, table, rows)]
             case kn.WindowsOp():
                 results = [seen_through(op.windows, symbolic, op.input, operands[0])]
             case kn.ScatterOp():
@@ -105,6 +106,10 @@ def _results(
                     symbolic.unknown(shape_of(result.type), f"{how} {place}", op.operands, operands)
                     for place, result in enumerate(op.results)
                 ]
+            case kn.InvertPlacesOp():
+                shape, name = shape_of(op.rows.type), f"rows at {shape_of(op.rows.type)}"
+                results = [symbolic.unknown(shape, name, op.operands, operands)]
+                symbolic.inverted[op.rows] = operands[0]
             case kn.ScanOp():
                 shape = shape_of(op.result.type)
                 results = [

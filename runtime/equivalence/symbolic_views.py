@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
-from mugraph.dialects.kn.reshape import have_same_places, strides_of_reshaped
 from mugraph.dialects.pieces import Concatenation
 from mugraph.dialects.tensor_types import (
     base_layout,
-    has_nested_modes,
     leaves_in_memory,
     op_label,
     resolved_layout_of,
     row_major_strides,
     shape_of,
-    strides_of,
 )
 from mugraph.dialects.windows import Windows
 from mugraph.runtime.equivalence.errors import NoProofError
@@ -48,7 +44,7 @@ def seen_as(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symbo
         return symbolic.part(shape, start, operand)
     if op.offset:
         raise NoProofError(f"{op_label(op)} regroups a part of a tensor; it has no normal form")
-    if _is_reshape(op):
+    if kn.is_reshape(op):
         return symbolic.reshaped(shape, own, operand)
     # Nested modes are seen apart, as dimensions of their own.
     (extents, strides), (seen, strides_seen) = (
@@ -63,18 +59,6 @@ def seen_as(op: kn.ViewOp, symbolic: Symbolic, operand: SymbolicTensor) -> Symbo
     regrouped = symbolic.reshaped([seen[dim] for dim in after], in_memory, memory)
     places = [after.index(dim) for dim in range(len(seen))]
     return symbolic.reshaped(shape, seen, symbolic.permuted(seen, places, regrouped))
-
-
-def _is_reshape(op: kn.ViewOp) -> bool:
-    """Whether a view has the operand's elements in row-major order, with the gaps that it has."""
-    if op.offset or any(has_nested_modes(value.type) for value in (op.input, op.result)):
-        return False
-    own, wanted = (shape_of(value.type) for value in (op.input, op.result))
-    strides, seen = (strides_of(resolved_layout_of(value)) for value in (op.input, op.result))
-    if math.prod(own) != math.prod(wanted):
-        return False
-    reshaped = strides_of_reshaped(own, strides, wanted)
-    return reshaped is not None and have_same_places(wanted, reshaped, seen)
 
 
 def seen_through(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -34,6 +34,8 @@ from mugraph.runtime.equivalence.terms import PLACE, NormalForm, free_variables
 
 _POLYNOMIALS = {"identity", "add", "sub", "mul", "square", "mul_scalar", "add_scalar"}
 """Functions of which sums of choices are sums of choices again."""
+ROW = "row"
+"""The function of a number, and of an element of any row, that is the element of that row."""
 _MOST_PIECES = 32
 """Of a concatenation: as many terms its elements may be a sum of."""
 
@@ -57,6 +59,8 @@ class Symbolic:
     scope: Scope = field(default_factory=Scope)
     bound: set[Variable] = field(default_factory=set[Variable])
     """The variables that stand for any place of a tensor that an unknown function takes."""
+    inverted: dict[SSAValue, SymbolicTensor] = field(default_factory=dict[SSAValue, SymbolicTensor])
+    """For each table that says which row is at a place, the places of the rows."""
 
     @property
     def anywhere(self) -> frozenset[Variable]:
@@ -404,7 +408,11 @@ class Symbolic:
         So a place in the whole operand is none of those that its elements are functions of, also
         where only digits are left of these.
         """
-        free = free_variables(self.settled(operand.body))
+        return self._bound_below(operand.body)
+
+    def _bound_below(self, body: NormalForm, apart: Set[Variable] = frozenset()) -> int:
+        """As :meth:`first_bound`, of a form, whatever variables ``apart`` stand for."""
+        free = free_variables(self.settled(body)) - apart
         known = (each for each in self.bound if not free.isdisjoint(self.scope.digits(each)))
         return min((each.number for each in known), default=0) - 1
 
@@ -420,17 +428,32 @@ class Symbolic:
         self,
         shape: Sequence[int],
         row_rank: int,
-        value: SSAValue,
+        count: int,
         table: SymbolicTensor,
         numbers: SymbolicTensor,
     ) -> SymbolicTensor:
-        """Rows of a table: a function of their numbers, and of the element there of any row."""
+        """Rows of a table: a function of their numbers, and of the element there of any row.
+
+        ``count``: how many rows the table has.  Rows of rows are those whose numbers are at the
+        others' numbers: a row of (rows p of x) is a row of x, whose number is a row of p.
+        """
         places = self.places(shape)
         rank = len(shape) - row_rank
         (number,) = self.read((numbers, places[:rank]))
-        any_row = self.any_place(self.first_bound(table), shape_of(value.type)[0])
-        element = self.at(table, [any_row, *places[rank:]])
-        return self.tensor(places, nf.application("row", [number, element]))
+
+        def of_any(bound: int) -> NormalForm:
+            any_row = self.any_place(bound, count)
+            return self.settled(self.at(table, [any_row, *places[rank:]]))
+
+        bound = self.first_bound(table)
+        element = of_any(bound)
+        if (inner := nf.applied(element, ROW)) is not None:
+            # As the row of the list of numbers alone, whatever rows they are of.
+            row = {*self.scope.digits_of_index(self.any_place(bound, count))}
+            again = nf.applied(of_any(self._bound_below(inner[0], row)), ROW)
+            assert again is not None  # with another name of the place
+            number, element = nf.application(ROW, [number, again[0]]), inner[1]
+        return self.tensor(places, nf.application(ROW, [number, element]))
 
     def map(
         self, function: Callable[[NormalForm], NormalForm], operand: SymbolicTensor

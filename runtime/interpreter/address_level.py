@@ -38,6 +38,7 @@ from mugraph.runtime.interpreter.address_plans import (
     Threads,
 )
 from mugraph.runtime.interpreter.arithmetic import Array, convert, is_whole, round_to_tf32
+from mugraph.runtime.interpreter.components import named_rows
 from mugraph.runtime.interpreter.dispatch import impl_writing, runs
 from mugraph.runtime.interpreter.errors import ExecutionError
 from mugraph.runtime.interpreter.functions import apply_chain
@@ -178,13 +179,23 @@ class AddressFunctions(InterpreterFunctions):
 
         Raises ``ExecutionError`` for a number that names no row.
         """
+        return starts[:, None] + where.row_starts(self._numbers_of_rows(plan, where))
+
+    def starts_of_written_rows(
+        self, plan: AccessPlan, where: IndirectTile, starts: IntArray
+    ) -> tuple[IntArray, BoolArray]:
+        """As :meth:`starts_in_rows`, the first row's for a number that names none; which do."""
+        numbers, named = named_rows(where.rows, self._numbers_of_rows(plan, where))
+        return starts[:, None] + np.where(named, numbers, 0) * where.row_bytes, named
+
+    def _numbers_of_rows(self, plan: AccessPlan, where: IndirectTile) -> IntArray:
+        """The number of each access's row, [blocks, n]."""
         rows, frame = plan.access.rows, self.frame
         assert rows is not None  # as of every access to such a tile
         values = plan.offsets.shape[0] // rows.numbers.shape[0]
         numbers = np.repeat(rows.numbers, values, axis=0)[None, :, frame.threads]
         (kept,) = plan.of(frame.threads).compressed(numbers)
-        stage = plan.access.stage
-        return starts[:, None] + where.row_starts(stage, frame.iteration, frame.position, kept)
+        return where.numbers_at(plan.access.stage, frame.iteration, frame.position, kept)
 
     def write(self, plan: AccessPlan, where: Storage, values: Array) -> None:
         """Writes the values of the running threads, rounded to the elements' type."""
@@ -195,9 +206,14 @@ class AddressFunctions(InterpreterFunctions):
         """What writes [blocks, n] to where the running threads write now, of what exists there."""
         offsets = plan.of(self.frame.threads).offsets
         starts = self.starts(plan, where)
-        if plan.access.predicate is None or not isinstance(where, DeviceTile):
+        named: BoolArray | None = None
+        if isinstance(where, IndirectTile):
+            starts, named = self.starts_of_written_rows(plan, where, starts)
+        if (named is None and plan.access.predicate is None) or not isinstance(where, DeviceTile):
             return partial(where.write, offsets, starts)
-        exists = self.existing(plan, where, starts)
+        exists = np.array(True) if named is None else named
+        if plan.access.predicate is not None:
+            exists = exists & self.existing(plan, where, starts)
         return lambda values: where.write_existing(offsets, starts, values, exists)
 
     def existing(self, plan: AccessPlan, where: DeviceTile, starts: IntArray) -> BoolArray:

@@ -35,6 +35,13 @@ def existing_rows(count: int, numbers: Array, what: str = "row") -> Array:
     return numbers.astype(np.int64)
 
 
+def named_rows(count: int, numbers: Array) -> tuple[Array, Array]:
+    """Whole numbers, and which of them name a row of a table."""
+    whole = numbers.components[0] if isinstance(numbers, ComponentArray) else numbers
+    whole = whole.astype(np.int64)
+    return whole, (whole >= 0) & (whole < count)
+
+
 def with_rows(values: Array, table: Array, rows: Array, axis: int) -> Array:
     """A table with new values at whole numbers along an axis; raises as :func:`existing_rows`."""
     extent = table.shape[axis]

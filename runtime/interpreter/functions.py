@@ -14,11 +14,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from xdsl.ir import Operation
 
 from mugraph.dialects.elementwise import FP4_NUMBERS, NF4_NUMBERS, ScalarFunction
+from mugraph.dialects.tensor_types import op_label
 from mugraph.dialects.windows import Windows
 from mugraph.runtime.interpreter.arithmetic import Array, is_whole
-from mugraph.runtime.interpreter.components import ComponentArray, existing_rows, with_rows
+from mugraph.runtime.interpreter.components import (
+    ComponentArray,
+    existing_rows,
+    named_rows,
+    with_rows,
+)
 from mugraph.runtime.interpreter.errors import ExecutionError
 
 if TYPE_CHECKING:
@@ -324,6 +331,29 @@ def take_rows(table: Array, rows: Array) -> Array:
     if isinstance(rows, ComponentArray):
         return rows.rows_of(table)
     return table[existing_rows(table.shape[0], rows)]
+
+
+def require_each_row(op: Operation, count: int, numbers: Array) -> None:
+    """Raises ``ExecutionError`` unless each row of a table has one number that says it."""
+    found, named = named_rows(count, numbers)
+    times = np.bincount(found[named].reshape(-1), minlength=count)
+    wrong = np.flatnonzero(times != 1)
+    if wrong.size:
+        raise ExecutionError(
+            f"{op_label(op)}: {times[wrong[0]]} numbers say that row {wrong[0]} of its {count} is "
+            "stored; expected one for each row"
+        )
+
+
+def rows_to_write(table: Array, numbers: Array) -> Array:
+    """The rows of a table that whole numbers name, to be written; any where one names none."""
+    return table[np.clip(named_rows(table.shape[0], numbers)[0], 0, table.shape[0] - 1)]
+
+
+def write_rows(table: Array, numbers: Array, rows: Array) -> None:
+    """Puts rows where whole numbers say, as far as the table has these."""
+    found, named = named_rows(table.shape[0], numbers)
+    table[found[named]] = rows[named]
 
 
 def see_windows(tensor: Array, windows: Windows) -> Array:

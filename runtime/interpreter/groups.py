@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,14 @@ def sort_groups(groups: Any, count: int) -> Tables:
     Raises ``ExecutionError`` for a number that names no group.
     """
     return _of_whole_numbers(lambda numbers: _sort_groups(numbers, count), groups)
+
+
+def invert_places(places: Any, extents: Sequence[int]) -> Tables:
+    """Which row is at each place of these extents, -1 where none is.
+
+    Raises ``ExecutionError`` for a place that there is not, or that two rows have.
+    """
+    return _of_whole_numbers(lambda numbers: _invert_places(numbers, extents), places)
 
 
 def _of_whole_numbers(compute: Callable[[Any], tuple[Numbers, ...]], numbers: Any) -> Tables:
@@ -73,3 +82,14 @@ def _sort_groups(groups: Any, count: int) -> tuple[Numbers, ...]:
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return order, places, np.cumsum(np.bincount(known, minlength=count))
+
+
+def _invert_places(places: Any, extents: Sequence[int]) -> tuple[Numbers, ...]:
+    count = math.prod(extents)
+    known = existing_rows(count, np.asarray(places), "place")
+    several = np.flatnonzero(np.bincount(known, minlength=count) > 1)
+    if several.size:
+        raise ExecutionError(f"several rows are at place {several[0]}; expected one at most")
+    rows = np.full(count, -1, np.int64)
+    rows[known] = np.arange(len(known))
+    return (rows.reshape(extents),)

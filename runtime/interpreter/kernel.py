@@ -39,7 +39,7 @@ from mugraph.runtime.interpreter.functions import (
     sum_groups,
     take_rows,
 )
-from mugraph.runtime.interpreter.groups import group_tiles, sort_groups
+from mugraph.runtime.interpreter.groups import group_tiles, invert_places, sort_groups
 from mugraph.runtime.interpreter.lengths import numbers_in
 from mugraph.runtime.interpreter.random_numbers import random_numbers
 from mugraph.runtime.interpreter.schedule import run_kernel
@@ -140,6 +140,12 @@ class KernelFunctions(InterpreterFunctions):
         """The order of rows by their groups; a number that names no group is refused."""
         (groups,) = self._loaded(args)
         return self._stored_all(op, sort_groups(groups, shape_of(op.ends.type)[0]))
+
+    @runs(kn.InvertPlacesOp)
+    def run_invert_places(self, op: kn.InvertPlacesOp, args: PythonValues) -> PythonValues:
+        """The row at each place; places that two rows have, or that are none, are refused."""
+        (places,) = self._loaded(args)
+        return self._stored_all(op, invert_places(places, shape_of(op.rows.type)))
 
     @runs(kn.ExtentOp)
     def run_extent(self, op: kn.ExtentOp, args: PythonValues) -> PythonValues:

@@ -297,16 +297,19 @@ class IndirectTile(DeviceTile):
     rows: int = field(kw_only=True)
     row_bytes: int = field(kw_only=True)
 
-    def row_starts(
-        self, stage: StageReference, iteration: int, position: int, numbers: IntArray
+    def numbers_at(
+        self, stage: StageReference, iteration: int, position: int, places: IntArray
     ) -> IntArray:
-        """Where rows start, in bytes, whose numbers are at these places of the tile: [blocks, n].
+        """The numbers at these places of each block's tile of them: [blocks, n]."""
+        starts = self.numbers.starts(stage, iteration, position)
+        return self.numbers.read(self.numbers.tensor.elements.dtype, places, starts)
+
+    def row_starts(self, numbers: IntArray) -> IntArray:
+        """Where the rows start, in bytes, that numbers name.
 
         Raises ``ExecutionError`` for a number that names no row.
         """
-        starts = self.numbers.starts(stage, iteration, position)
-        found = self.numbers.read(self.numbers.tensor.elements.dtype, numbers, starts)
-        return existing_rows(self.rows, found) * self.row_bytes
+        return existing_rows(self.rows, numbers) * self.row_bytes
 
 
 def _each_block(dtype: np.dtype[Any], offsets: IntArray, starts: IntArray) -> IntArray:

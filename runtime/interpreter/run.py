@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 
 from mugraph.dialects import te
 from mugraph.dialects.functions import given_names, results_of
-from mugraph.dialects.kn import count_of_rows
+from mugraph.dialects.kn import count_of_rows, must_be_distinct
 from mugraph.dialects.named_extents import held_extents, is_smaller_bucket, named_extents
 from mugraph.dialects.sharding import DeviceProgram, device_program, is_per_device
 from mugraph.dialects.tensor_types import element_type_of, shape_of
@@ -73,7 +73,16 @@ def random_elements(numbers: Array, dtype: np.dtype[Any], *, positive: bool = Fa
 
 
 def naming_rows(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
-    """Random inputs, of which those that name rows, or hold lengths, have numbers that exist."""
+    """Random inputs, of which those that name rows, or hold lengths, have numbers that exist.
+
+    Numbers that must all be different are those from 0 on, in random order.
+    """
+    inputs = [
+        np.argsort(array, axis=None).reshape(array.shape).astype(array.dtype)
+        if must_be_distinct(argument)
+        else array
+        for argument, array in zip(function.args, inputs, strict=False)
+    ]
     # A tensor expression's last arguments are its results.
     counts = [count_of_rows(argument) for argument in function.args[: len(inputs)]]
     named = zip(given_names(function), inputs, strict=False)

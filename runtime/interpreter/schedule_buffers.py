@@ -30,7 +30,15 @@ from mugraph.runtime.interpreter.arithmetic import Array
 from mugraph.runtime.interpreter.blocks import GRID_AXES, Frame, padded
 from mugraph.runtime.interpreter.dispatch import impl_writing, runs
 from mugraph.runtime.interpreter.errors import ExecutionError
-from mugraph.runtime.interpreter.functions import apply_chain, fall, part_of, see_windows, take_rows
+from mugraph.runtime.interpreter.functions import (
+    apply_chain,
+    fall,
+    part_of,
+    rows_to_write,
+    see_windows,
+    take_rows,
+    write_rows,
+)
 from mugraph.runtime.interpreter.mbarriers import Channel, OrderBarrier, by_values
 from mugraph.runtime.interpreter.memory import InFlight
 from mugraph.runtime.interpreter.roles import RoleMachine, steps_of, units_of
@@ -45,6 +53,8 @@ class DeviceTile:
 
     tensor: Array
     slicing: Slicing
+    numbers: Array | None = None
+    """Which rows of the tensor tiles of rows that numbers name are written to."""
 
     @classmethod
     def whole(cls, tensor: Array) -> DeviceTile:
@@ -172,7 +182,10 @@ class ScheduleFunctions(InterpreterFunctions):
         tensor = source.tensor
         if op.through is not None:
             rows: DeviceTile = args[1]
-            tensor = take_rows(tensor, self.frame.arithmetic.load(rows.tensor))
+            numbers = self.frame.arithmetic.load(rows.tensor)
+            if op.is_written:
+                return (DeviceTile(tensor, op.slicing(ends), numbers),)
+            tensor = take_rows(tensor, numbers)
         if op.windows is not None:
             tensor = see_windows(tensor, op.windows)
         return (DeviceTile(tensor, op.slicing(ends)),)
@@ -245,9 +258,7 @@ class ScheduleFunctions(InterpreterFunctions):
                 if start is not None:
                     existing = max(existing - start[entry.dim], 0)
                 value = value[along(GRID_AXES + entry.dim, slice(0, existing))]
-            # The tile's type may be narrower than the buffer's.
-            value = self.frame.arithmetic.round(value, element_type_of(op.destination.type))
-            self.frame.store_tiles(destination.tensor, destination.slicing, value, iteration, start)
+            self.write_tile(op.destination, destination, value, iteration, start)
 
     def require_iteration(self, op: Operation, tile: DeviceTile, iteration: int) -> None:
         """Raises ``ExecutionError`` for the tile of an iteration that does not happen."""
@@ -309,10 +320,23 @@ class ScheduleFunctions(InterpreterFunctions):
                 frame.iteration = step.iteration
                 run_operator(step.op)
 
-    def write_tile(self, destination: SSAValue, tile: DeviceTile, value: Array) -> None:
-        """Rounds, and writes the tiles of the blocks and the current iteration."""
+    def write_tile(
+        self,
+        destination: SSAValue,
+        tile: DeviceTile,
+        value: Array,
+        iteration: int,
+        start: Sequence[int] | None = None,
+    ) -> None:
+        """Rounds, and writes the tiles of the blocks and an iteration, or a part from ``start``."""
+        # The tile's type may be narrower than what is written.
         value = self.frame.arithmetic.round(value, element_type_of(destination.type))
-        self.frame.store_tiles(tile.tensor, tile.slicing, value, self.frame.iteration)
+        if tile.numbers is None:
+            self.frame.store_tiles(tile.tensor, tile.slicing, value, iteration, start)
+            return
+        rows = rows_to_write(tile.tensor, tile.numbers)
+        self.frame.store_tiles(rows, tile.slicing, value, iteration, start)
+        write_rows(tile.tensor, tile.numbers, rows)
 
 
 def along(axis: int, index: slice) -> tuple[slice, ...]:

@@ -139,9 +139,9 @@ class ComputeFunctions(InterpreterFunctions):
         """Writes a fragment to a buffer through its epilogue."""
         value, epilogue = self.functions.read(op.source, args[0]), epilogue_of(op)
         if isinstance(args[1], DeviceTile):
-            self.functions.write_tile(
-                op.destination, args[1], apply_chain(epilogue.functions, value)
-            )
+            value = apply_chain(epilogue.functions, value)
+            iteration = self.functions.frame.iteration
+            self.functions.write_tile(op.destination, args[1], value, iteration)
             return ()
         if op.origin is not None:
             shape = (*value.shape[:GRID_AXES], *shape_of(op.destination.type))

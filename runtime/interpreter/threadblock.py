@@ -45,11 +45,14 @@ from mugraph.runtime.interpreter.functions import (
     matmul,
     max_groups,
     part_of,
+    require_each_row,
     rms_norm,
+    rows_to_write,
     see_windows,
     sum_groups,
     sum_last,
     take_rows,
+    write_rows,
 )
 from mugraph.runtime.interpreter.lengths import lengths_in
 from mugraph.runtime.interpreter.texpr.tiles import run_operator
@@ -150,7 +153,15 @@ class ThreadblockFunctions(InterpreterFunctions):
         value = args[0]
         if element_type_of(op.stensor.type) != element_type_of(op.dtensor_type):
             value = self.frame.arithmetic.store(value, op.dtensor_type)
-        self.frame.store_tiles(self.outputs[op], op.slicing(), value)
+        tensor = self.outputs[op]
+        if op.through is None:
+            self.frame.store_tiles(tensor, op.slicing(), value)
+            return ()
+        numbers = self.frame.arithmetic.load(args[1])
+        require_each_row(op, tensor.shape[0], numbers)
+        rows = rows_to_write(tensor, numbers)
+        self.frame.store_tiles(rows, op.slicing(), value)
+        write_rows(tensor, numbers, rows)
         return ()
 
     @runs(tb.MatmulOp)

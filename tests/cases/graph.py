@@ -319,6 +319,7 @@ class Threadblock:
         fordim: int = -1,
         shape: Sequence[int] | None = None,
         strides: Sequence[int] | None = None,
+        through: Tensor | None = None,
     ) -> Tensor:
         """Stores a tile; the DTensor's extents follow, unless they are given (ragged tiles)."""
         if shape is None:
@@ -333,8 +334,12 @@ class Threadblock:
         result = Tensor(self.graph.fresh(), tuple(shape), tile.element, layout)
         self.results.append(result)
         loop = f" fordim {fordim}" if fordim >= 0 else ""
+        by, types = "", tile.type
+        if through is not None:
+            self.operands += [] if through in self.operands else [through]
+            by, types = f" through {_inside(through)}", f"{tile.type}, {through.type}"
         self.lines.append(
-            f"    tb.output {tile.name} omap {_list(omap)}{loop} : {tile.type} -> {result.type}"
+            f"    tb.output {tile.name}{by} omap {_list(omap)}{loop} : {types} -> {result.type}"
         )
         return result
 

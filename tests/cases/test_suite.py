@@ -32,6 +32,7 @@ EMULATED = (
     "indirect/paged-in-bulk-64-f16",
     "indirect/embedding-f16",
     "indirect/embedding-uneven-bf16",
+    "indirect/stored-uneven-bf16",
     "indirect/columns-69-f32",
 )
 

@@ -11,9 +11,11 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32
 
 import mugraph.build as mi
 from mugraph.build.groups import columns_of_a_tile
-from mugraph.dialects import sched
+from mugraph.dialects import kn, sched
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.program.decompose_program import DecomposeProgramPass
+from mugraph.passes.program.store_named_rows import StoreNamedRowsPass
 from mugraph.passes.schedule.persist_blocks import PersistBlocksPass
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import generate_cuda, only_function
@@ -77,7 +79,10 @@ def test_random_groups_by_tma_and_warp_groups() -> None:
 
 
 def test_persistent_blocks_share_the_tiles_that_have_rows() -> None:
-    """Few blocks take the tiles that the tables count; no rows are left for some blocks."""
+    """Few blocks take the tiles that the tables count; no rows are left for some blocks.
+
+    They store rows in their order, in which tiles of other groups have them.
+    """
     x, matrices = numbers(200, 128, 256, 5)
     graph = graph_of(
         lambda *given: mi.grouped_matmul(*given, rows_per_tile=128),
@@ -86,8 +91,10 @@ def test_persistent_blocks_share_the_tiles_that_have_rows() -> None:
     module = graph.module()
     for step in compile_pipeline("sm_90a", Plan(loads="tma", tile=(0, 0, 128), block=(256, 1, 1))):
         few = PersistBlocksPass("sm_90a", blocks=5) if isinstance(step, PersistBlocksPass) else step
+        few = StoreNamedRowsPass() if isinstance(step, StoreNamedRowsPass) else few
         few.apply(make_context(), module)
     (kernel,) = (op for op in module.walk() if isinstance(op, sched.KernelOp))
+    assert any(op.by_quads for op in kernel.walk() if isinstance(op, sched.StoreOp))
     assert kernel.persistent_blocks == 5 and kernel.cuts and not kernel.cuts_by_call
     made = generate_cuda(module, make_context(), "sm_90a")
     ends_of = [
@@ -168,6 +175,27 @@ def test_the_kernel_is_proved_to_multiply_what_is_gathered() -> None:
     )
     assert prove(kernel, apart).holds
     assert not prove(kernel, others).holds
+
+
+def sorted_and_back(*, by_order: bool = False) -> ModuleOp:
+    """Rows that are sorted by their groups, multiplied, and put where they were."""
+    graph = mi.new_kernel_graph("back")
+    x, matrices = graph.new_input((70, 32)), graph.new_input((6, 32, 24))
+    rows = mi.sort_groups(graph.new_input((70,), dtype=mi.int32), 6)
+    made = mi.grouped_matmul(mi.gather(x, rows.order), matrices, rows.ends, rows_per_tile=16)
+    graph.mark_output(mi.gather(made, rows.order if by_order else rows.places))
+    return graph.module()
+
+
+def test_a_product_that_stores_rows_where_they_were_is_proved() -> None:
+    module = sorted_and_back()
+    DecomposeProgramPass().apply(make_context(), module)
+    StoreNamedRowsPass().apply(make_context(), module)
+    stored = only_function(module)
+    *_, kernel, _ = stored.body.block.ops
+    assert isinstance(kernel, kn.CustomizedOp)  # and no gather behind it
+    assert prove(stored, only_function(sorted_and_back())).holds
+    assert not prove(stored, only_function(sorted_and_back(by_order=True))).holds
 
 
 @pytest.mark.parametrize("ends", [[5, 3, 9, 9, 9, 9], [0, 0, 0, 0, 0, 71], [-1, 0, 0, 0, 0, 70]])

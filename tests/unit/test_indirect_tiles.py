@@ -1,4 +1,7 @@
-"""Tiles of rows that numbers name: proofs, fusion, the builder, launches, and what is refused."""
+"""Tiles of rows that numbers name: proofs, fusion, the builder, launches, and what is refused.
+
+They are read where the rows lie, or written to where they belong.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from xdsl.passes import PassPipeline
 import mugraph.build as mi
 from mugraph.dialects import kn, sched, tb
 from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.plan import Plan
 from mugraph.passes.program.fuse_kernels import FuseKernelsPass
-from mugraph.passes.transpile import TranspilePass
+from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.equivalence.prove import prove
@@ -142,3 +146,54 @@ def test_the_builder_says_what_numbers_must_be() -> None:
 def test_mirage_has_no_such_tiles() -> None:
     with pytest.raises(MirageExportError, match="reads rows through"):
         export_mirage(values().module())
+    with pytest.raises(MirageExportError, match="stores rows through"):
+        export_mirage(stored().module())
+
+
+STORED = 50
+"""Of the 64 rows of a product; the others are nowhere."""
+
+
+def stored() -> mi.KernelGraph:
+    """A product of 64 rows, of which numbers say where 50 are stored."""
+    graph = mi.new_kernel_graph("stored")
+    x, w = graph.new_input((4, 16, 64)), graph.new_input((1, 64, 32))
+    numbers = graph.new_input((4, 16), dtype=mi.int32)
+    block = mi.new_threadblock_graph((4, 1, 1), (128, 1, 1), 4)
+    rows, matrix = block.new_input(x, (0, -1, -1), 2), block.new_input(w, (-1, -1, -1), 1)
+    total = block.forloop_accum(block.matmul(rows, matrix))
+    block.new_output(total, (0, -1, -1), dims=(STORED, 32), through=numbers)
+    (result,) = graph.customized([x, w, numbers], block)
+    graph.mark_output(result)
+    return graph
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+def test_rows_are_stored_where_numbers_say(splits: int) -> None:
+    """Also if a second kernel adds up what blocks have computed, each of a part of the loop."""
+    random = np.random.default_rng(3)
+    x = random.uniform(-1, 1, (4, 16, 64)).astype(np.float16)
+    w = random.uniform(-1, 1, (1, 64, 32)).astype(np.float16)
+    numbers = random.permutation(64)
+    numbers[numbers >= STORED] = [-1] * 7 + [STORED, 99] + [-1] * 5
+    wanted = np.empty((STORED, 32))
+    is_stored = (numbers >= 0) & (numbers < STORED)
+    made = (x.astype(np.float64) @ w.astype(np.float64)).reshape(64, 32)
+    wanted[numbers[is_stored]] = made[is_stored]
+    inputs = [x, w, numbers.reshape(4, 16).astype(np.int32)]
+    module = stored().module()
+    scheduled = module.clone()
+    for step in transpile_pipeline(plan=Plan(split_k=splits) if splits > 1 else None):
+        step.apply(make_context(), scheduled)
+    for each, level in ((module, "logical"), (scheduled, "logical"), (scheduled, "address")):
+        (found,) = run_function(each, None, inputs, level=level)
+        np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=2e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("number", [7, -1])
+def test_rows_that_no_number_or_two_numbers_say_are_refused(number: int) -> None:
+    numbers = np.arange(64).reshape(4, 16)
+    numbers[0, 3] = number
+    inputs = [np.zeros((4, 16, 64)), np.zeros((1, 64, 32)), numbers]
+    with pytest.raises(ExecutionError, match="0 numbers say that row 3 of its 50 is stored"):
+        run_function(stored().module(), None, inputs)

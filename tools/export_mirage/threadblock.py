@@ -90,6 +90,12 @@ def _input_record(op: tb.InputOp, dtensor: Record, stensors: Tensors) -> Record:
 
 def _output_record(op: tb.OutputOp, dtensor: Record, stensors: Tensors) -> Record:
     loop_dim = getattr(op, "loop_dim", NOT_SPLIT)
+    if op.through is not None:
+        raise refuse(
+            op,
+            f"it stores rows through {value_label(op.through)}; Mirage's format has no tiles whose "
+            "rows numbers name: put them in order by 'kn.gather' behind.",
+        )
     _expect_division(op, shape_of(op.dtensor_type), op.map_, loop_dim)
     record: Record = {
         "op_type": "tb_output_op",

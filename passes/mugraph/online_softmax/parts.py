@@ -75,7 +75,8 @@ def loads_of(first: CustomizedOp, second: CustomizedOp) -> list[tuple[tb.InputOp
 def loads_through(first: CustomizedOp, second: CustomizedOp) -> tb.InputOp | None:
     """An input of a kernel that reads rows of what another one stores, or numbers that it does.
 
-    Such tiles are not those that the blocks of the other have made.
+    Such tiles are not those that the blocks of the other have made; nor are those of rows that are
+    stored where numbers say.
     """
     stored = [
         argument
@@ -84,7 +85,9 @@ def loads_through(first: CustomizedOp, second: CustomizedOp) -> tb.InputOp | Non
     ]
     loads = [op for op in second.body.block.ops if isinstance(op, tb.InputOp)]
     through = [op for op in loads if op.through is not None or op.windows is not None]
-    return next((op for op in through if not {*stored}.isdisjoint(op.operands)), None)
+    found = [op for op in through if not {*stored}.isdisjoint(op.operands)]
+    found += [load for load, output in loads_of(first, second) if output.through is not None]
+    return found[0] if found else None
 
 
 def _rows(value: SSAValue) -> tuple[int, ...]:

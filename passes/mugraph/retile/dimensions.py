@@ -261,7 +261,7 @@ def _fix_stored(space: TileSpace) -> None:
     """Results must be cut as the tiles that make them are, or they depend on the partition."""
     grid = space.graph.grid_dim
     for number, output in enumerate(space.outputs()):
-        shape = shape_of(output.dtensor_type)
+        shape = output.tensor_shape
         for dim, dimension in enumerate(space.of(output.stensor)):
             axes = tuple(mapped_axes(output.map_, grid, dim))
             looped = output.loop_dim == dim

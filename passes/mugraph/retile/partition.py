@@ -207,7 +207,7 @@ def _is_product(op: Operation) -> bool:
 def _grid_of_tiles(space: TileSpace, plan: Plan, along: Sequence[int]) -> tuple[int, ...]:
     """The grid, with as many blocks along an axis as there are tiles of the extents of a plan."""
     grid, output = list(space.graph.grid_dim), space.outputs()[0]
-    shape = shape_of(output.dtensor_type)
+    shape = output.tensor_shape
     cut = [old if new < 0 else new for old, new in zip(output.map_, along, strict=True)]
     for dim, tile in enumerate((plan.tile or ())[: len(shape)]):
         axes = [axis for axis, its_dim in enumerate(cut) if its_dim == dim]

@@ -110,6 +110,9 @@ class KernelWriter:
         new, graph = op.clone(self.values), op.parent_op()
         if isinstance(new, tb.OutputOp) and isinstance(graph, CustomizedOp):
             new.end_at({dim: self.length_of(graph, number) for dim, number in new.ends.items()})
+            if (through := new.through) is not None:
+                numbers = self.argument(_outside(graph, through), through.name_hint)
+                new.operands = [new.stensor, numbers]
         return self.add(new)
 
     def copy_mask(self, op: tb.MaskOp, map_: Sequence[int], loop_dim: int) -> None:

@@ -302,7 +302,7 @@ def operands_in_pages(graph: kn.CustomizedOp) -> dict[int, Paged]:
         tiles = [value for value in values if isinstance(value.type, tb.STensorType)]
         if not isinstance(op, MOVED) or {len(shape_of(tile.type)) for tile in tiles} - rank:
             return {}
-        if isinstance(op, tb.OutputOp) and op.loop_dim >= 0:
+        if isinstance(op, tb.OutputOp) and (op.loop_dim >= 0 or op.through is not None):
             return {}
         if isinstance(op, tb.InputOp):
             arguments: list[SSAValue] = [*graph.body.block.args]

@@ -83,6 +83,7 @@ def lower_kernel(
     for argument, original in zip(body.args, (*graph.body.block.args, *graph.results), strict=True):
         argument.name_hint = original.name_hint
     inputs: dict[SSAValue, SSAValue] = dict(zip(graph.body.block.args, body.args, strict=False))
+    builder.tensors.update(inputs)
     builder.outputs.update(zip(graph.results, body.args[len(graph.inputs) :], strict=True))
 
     feeds: list[Feed] = []

@@ -69,6 +69,8 @@ class KernelBuilder:
     here: list[Operation] = field(default_factory=list[Operation])
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
+    tensors: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """The arguments of the kernel for those of the graph's body."""
     outputs: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     @property

@@ -249,11 +249,18 @@ def cut_axes(graph: kn.CustomizedOp, extents: CallExtents) -> dict[int, tuple[st
     stores = [op for op in graph.body.block.ops if isinstance(op, tb.OutputOp)]
     for axis, blocks in enumerate(graph.grid_dim):
         stored = {
-            extents.split_by(op, axis, op.dtensor, extents.names_of(op.dtensor)) for op in stores
+            extents.split_by(op, axis, op.dtensor, _names_stored(op, extents)) for op in stores
         }
         if blocks > 1 and len(stored) == 1 and (part := stored.pop()) is not None:
             found[axis] = part
     return found
+
+
+def _names_stored(op: tb.OutputOp, extents: CallExtents) -> Names:
+    """The names of the dimensions that an output cuts; numbers of rows have none."""
+    names = extents.names_of(op.dtensor)
+    numbers = len(op.numbers_shape)
+    return names if op.through is None else (*[""] * numbers, *names[1:])
 
 
 def _is_masked_along(graph: kn.CustomizedOp, axis: int) -> bool:
@@ -330,7 +337,7 @@ def _operand(graph: kn.CustomizedOp, argument: SSAValue) -> SSAValue:
 def _infer(op: tb.OutputOp, axis: int, part: tuple[str, int], extents: CallExtents) -> None:
     """Notes the name of a dimension of an intermediate that is split as a named one is."""
     dim, (name, step) = op.map_[axis], part
-    if op.dtensor in extents.outer or dim < 0:
+    if op.dtensor in extents.outer or dim < 0 or op.through is not None:
         return
     parts, rest = divmod(op.slicing().split(dim).factors()[axis], step)
     if rest or not parts:

@@ -333,7 +333,8 @@ def write_product(
 def _(op: tb.OutputOp, builder: KernelBuilder) -> None:
     source = builder.buffer(op.stensor)
     copy = op.resolved_copy()
-    tile = builder.tile(builder.outputs[op.dtensor], copy)
+    through = None if op.through is None else builder.tensors[op.through]
+    tile = builder.tile(builder.outputs[op.dtensor], copy, through)
     partition = builder.copy_partition(copy, element_bytes_of(source.type))
     within = [entry.dim for entry in ragged_dims(op.bounds())]
     builder.here.append(sched.CopyOp(source, tile, partition, within=within))

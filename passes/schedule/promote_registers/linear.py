@@ -314,8 +314,11 @@ def _allows(
     if isinstance(op, sched.CopyOp):
         if rows is not None:
             # Rows, which many threads hold, go through shared memory.
-            return value is op.source and isinstance(op.destination.type, sched.GlobalType)
+            written = value is op.source and isinstance(op.destination.type, sched.GlobalType)
+            return written and sched.tile_of_named_rows(op.destination) is None
         if isinstance(tile := op.source.owner, sched.LocalTileOp) and tile.is_scattered:
+            return False
+        if sched.tile_of_named_rows(op.destination) is not None:
             return False
         partition = op.partition.data
         is_load = isinstance(op.source.type, sched.GlobalType)

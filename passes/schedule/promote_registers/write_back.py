@@ -48,8 +48,10 @@ def can_be_written_directly(found: WriteBack) -> bool:
         return False
     if fragment.parts > 1 or fragment.sliced_axis == -2:
         return False
-    by_quads = quad_store_problem(fragment, found.copy.destination) is None
-    return by_quads or writes_whole_sectors(fragment, found)
+    tile = found.copy.destination
+    if quad_store_problem(fragment, tile) is None:
+        return True
+    return sched.tile_of_named_rows(tile) is None and writes_whole_sectors(fragment, found)
 
 
 def write_back(kernel: sched.KernelOp) -> bool:

@@ -116,15 +116,22 @@ TOKENS, EXPERTS = 300, 7
 
 
 def tables(element: str) -> str:
-    """A counting sort of tokens by their experts, and the tiles of each expert's tokens."""
+    """A counting sort of tokens by their experts, and the tiles of each expert's tokens.
+
+    At last the token at each place, of more places than tokens.
+    """
     graph = Graph()
     experts = graph.input(TOKENS, element=element)
     lists = [(TOKENS,), (TOKENS,), (EXPERTS,)]
     order, places, ends = graph.op_of_many("sort_groups", [experts], lists, elements=["i32"] * 3)
-    given = ends if element == "i32" else graph.op("cast", [ends], (EXPERTS,), element=element)
+    given, of_rows = ends, places
+    if element != "i32":
+        given = graph.op("cast", [ends], (EXPERTS,), element=element)
+        of_rows = graph.op("cast", [places], (TOKENS,), element=element)
     lists = [(25,), (25,), (TOKENS,), (1,)]
     tiles = graph.op_of_many("group_tiles", [given], lists, "size 16", elements=["i32"] * 4)
-    return graph.text(order, places, ends, *tiles)
+    rows = graph.op("invert_places", [of_rows], (12, 30), element="i32")
+    return graph.text(order, places, ends, *tiles, rows)
 
 
 def tables_reference(experts: Array) -> list[Array]:
@@ -143,7 +150,63 @@ def tables_reference(experts: Array) -> list[Array]:
         groups[tile], starts[tile] = expert, min(first, TOKENS - 16)
         for row in range(first, end):
             where[row] = tile * 16 + row - starts[tile]
-    return [order, np.argsort(order), ends, groups, starts, where, np.array([len(tiles)])]
+    found_rows = np.append(order, np.full(60, -1)).reshape(12, 30)
+    used = np.array([len(tiles)])
+    return [order, np.argsort(order), ends, groups, starts, where, used, found_rows]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Rows in tiles, of which some are stored where a list says: sorted by groups, and back.
+
+    ``columns``: of a matrix that they are multiplied by; 0 for exponentials.
+    """
+
+    tiles: int
+    rows: int
+    width: int
+    element: str
+    columns: int = 0
+    count: int = 55
+    """Rows that are stored."""
+
+    def text(self) -> str:
+        """The µGraph: a block for each tile."""
+        graph = Graph()
+        chosen = graph.input(self.count, element="i32")
+        x = graph.input(self.tiles, self.rows, self.width, element=self.element)
+        lists = [(self.count,), (self.count,), (EXPERTS,)]
+        _, places, _ = graph.op_of_many("sort_groups", [chosen], lists, elements=["i32"] * 3)
+        table = graph.op("invert_places", [places], (self.tiles, self.rows))
+        if not self.columns:
+            body = graph.customized((self.tiles, 1, 1), (64, 1, 1))
+            made = body.unary("exp", body.input(x, (0, -1, -1)))
+        else:
+            w = graph.input(1, self.width, self.columns, element=self.element)
+            body = graph.customized((self.tiles, 1, 1), (128, 1, 1), 2)
+            rows, matrix = body.input(x, (0, -1, -1), 2), body.input(w, fordim=1)
+            made = body.accumulate("none", body.matmul(rows, matrix))
+        shape = self.count, made.shape[-1]
+        body.output(made, (0, -1, -1), shape=shape, through=table)
+        return graph.text(*body.close())
+
+    def reference(self, chosen: Array, x: Array, *w: Array) -> Array:
+        """What is computed of all rows, taken from the places that the sorted ones have."""
+        made = x @ w[0] if w else np.exp(x)
+        order = np.argsort(chosen.astype(int), kind="stable")
+        return made.reshape(-1, made.shape[-1])[np.argsort(order)]
+
+
+STORED = {
+    "stored": Stored(4, 16, 64, ""),
+    "stored-uneven": Stored(12, 5, 37, ""),
+}
+"""Rows that go through shared memory, of any type."""
+STORED_PRODUCTS = {
+    "stored-product": (Stored(4, 16, 64, "", 32), AS_WRITTEN),
+    "stored-product-by-quads": (Stored(2, 64, 128, "", 64), AS_WRITTEN),
+    "stored-product-of-groups": (Stored(2, 64, 128, "", 128), replace(AS_WRITTEN, loads="tma")),
+}
 
 
 def cases() -> Iterator[Case]:
@@ -189,7 +252,22 @@ def cases() -> Iterator[Case]:
                 plan=replace(ONLINE, loads="cp_async"),
                 sanitize=True,
             )
+        for name, (product, plan) in STORED_PRODUCTS.items():
+            stored = replace(product, element=element)
+            yield Case(
+                *("indirect", f"{name}-{element}", stored.text()),
+                *((Range(0, EXPERTS - 1), Range(), Range()), stored.reference),
+                plan=plan,
+                sanitize=True,
+            )
     for element in ("f16", "bf16", "f32", "f8E4M3FN"):
+        for name, rows in STORED.items():
+            stored = replace(rows, element=element)
+            yield Case(
+                *("indirect", f"{name}-{element}", stored.text()),
+                *((Range(0, EXPERTS - 1), SMALL), stored.reference),
+                sanitize=True,
+            )
         for name, (tokens, width, blocks) in EMBEDDINGS.items():
             yield Case(
                 *("indirect", f"{name}-{element}", embedding(tokens, width, blocks, element)),

@@ -29,14 +29,25 @@ __global__ void __launch_bounds__(kTableThreads) group_tiles_kernel(Ends ends, G
   tb::grid_launch();
   tb::grid_wait();
   const int own = static_cast<int>(blockIdx.x) * kTableThreads + static_cast<int>(threadIdx.x);
+  // All ends at once: each thread goes through them, one after the other.
+  constexpr int kHeld = kGroups <= kMostGroups ? kGroups : 1;
+  MUGRAPH_STATIC_SHARED int held[kHeld];
+  const auto end_of = [&](int group) {
+    const long long written = ends[group];
+    return static_cast<int>(written < 0 ? 0 : written < kRows ? written : kRows);
+  };
+  if constexpr (kHeld == kGroups) {
+    for (int group = static_cast<int>(threadIdx.x); group < kGroups; group += kTableThreads) held[group] = end_of(group);
+    __syncthreads();
+  }
   // The first row and the first tile of a group, and how far into the tiles a row is.
   int start = 0;
   int first = 0;
   int group_of_tile = kGroups - 1;
   int start_of_tile = kRows - kSize;
   for (int group = 0; group < kGroups; ++group) {
-    const long long written = group == kGroups - 1 ? kRows : ends[group];
-    const int end = static_cast<int>(written < start ? start : written < kRows ? written : kRows);
+    const int written = group == kGroups - 1 ? kRows : kHeld == kGroups ? held[group] : end_of(group);
+    const int end = written < start ? start : written;
     const int tiles = (end - start + kSize - 1) / kSize;
     if (own >= first && own < first + tiles) {
       const int row = start + (own - first) * kSize;
@@ -132,6 +143,52 @@ struct SortGroups {
     launch("kn::SortGroups", sort_groups_kernel<kRows, kCount, Groups, Order, Places, Ends>,
            dim3(static_cast<unsigned>(ceil_div(kRows, kTableThreads))), dim3(kTableThreads), 0, queue, Groups{groups},
            Order{order}, Places{places}, Ends{ends});
+  }
+};
+
+// Two dimensions of a tensor, whose elements are counted in row-major order.
+template <int kOuter, int kOuterStep, int kInner, int kInnerStep>
+struct Table {
+  static constexpr int kCount = kOuter * kInner;
+  int* start;
+
+  __device__ __forceinline__ int& operator[](int place) const {
+    return *(start + static_cast<long long>(place / kInner) * kOuterStep +
+             static_cast<long long>(place % kInner) * kInnerStep);
+  }
+};
+
+template <class Rows>
+__global__ void __launch_bounds__(kTableThreads) no_rows_kernel(Rows rows) {
+  tb::grid_launch();
+  tb::grid_wait();
+  const int own = static_cast<int>(blockIdx.x) * kTableThreads + static_cast<int>(threadIdx.x);
+  if (own < Rows::kCount) rows[own] = -1;
+}
+
+template <int kRows, class Places, class Rows>
+__global__ void __launch_bounds__(kTableThreads) invert_places_kernel(Places places, Rows rows) {
+  tb::grid_launch();
+  tb::grid_wait();
+  const int own = static_cast<int>(blockIdx.x) * kTableThreads + static_cast<int>(threadIdx.x);
+  if (own >= kRows) return;
+  const long long place = places[own];
+  if (place >= 0 && place < Rows::kCount) rows[static_cast<int>(place)] = own;
+}
+
+// The table of `kn.invert_places`.
+template <int kRows, int kPlaceStep, int... kTable>
+struct InvertPlaces {
+  template <class Index>
+  static void run(Queue queue, int* rows, Index const* places) {
+    using Places = List<Index const, kPlaceStep>;
+    using Rows = Table<kTable...>;
+    launch("kn::InvertPlaces", no_rows_kernel<Rows>,
+           dim3(static_cast<unsigned>(ceil_div(Rows::kCount, kTableThreads))), dim3(kTableThreads), 0, queue,
+           Rows{rows});
+    launch("kn::InvertPlaces", invert_places_kernel<kRows, Places, Rows>,
+           dim3(static_cast<unsigned>(ceil_div(kRows, kTableThreads))), dim3(kTableThreads), 0, queue, Places{places},
+           Rows{rows});
   }
 };
 

@@ -32,6 +32,12 @@ class NamedRows {
   __device__ __forceinline__ int64_t operator()(int round) const {
     return row_of<kRows>(*(numbers_ + offsets_(round))) * kStride;
   }
+
+  // The same of a row that is written; -1 where its number names none.
+  __device__ __forceinline__ int64_t written(int round) const {
+    const int64_t number = *(numbers_ + offsets_(round));
+    return number >= 0 && number < kRows ? number * kStride : -1;
+  }
 };
 
 // A dimension of a tensor: its extent, how far neighbours are apart in memory, and where windows begin.
@@ -151,6 +157,35 @@ struct CopyThrough {
         } else {
           *(dst + dst_offsets(round, i)) = from_bits<D>(0);
         }
+      }
+    }
+  }
+
+  // dst_global(i) of the row that i's number names = src_shared(i); nothing where the number names none.
+  template <class D, class S, class... Counts>
+  static __device__ __forceinline__ void store(D* dst, S const* src, int const* numbers, int thread,
+                                               Counts... existing) {
+    const Rows rows(numbers, thread);
+    const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
+    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
+#pragma unroll kUnroll
+    for (int round = 0; round < Partition::kRounds; ++round) {
+      if (!Partition::owns(thread, round)) continue;
+      const int count = count_of(thread, round, existing...);
+      const int64_t at = count == 0 ? -1 : rows.written(round);
+      if (at < 0) continue;
+      D* const row = dst + at;
+      if constexpr (cute::is_same<D, S>::value && kIsContiguous && kVector > 1) {
+        if (count == kVector) {
+          Words<D, kVector> words;
+          words.load(src + src_offsets(round));
+          words.store(row + dst_offsets(round));
+          continue;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        if (i < count) move_element(*(row + dst_offsets(round, i)), *(src + src_offsets(round, i)));
       }
     }
   }

@@ -10,6 +10,23 @@
 namespace mugraph {
 namespace tb {
 
+// Where the rows of a tile are written: each in its place in the tile.
+struct RowsOfTile {
+  __device__ __forceinline__ int64_t operator()(int) const { return 0; }
+};
+
+// Each where the number says that memory has for it, of kRows rows kStride elements apart; -1 for none of them. Numbers
+// of neighbouring rows are kStep apart.
+template <int64_t kRows, int64_t kStride, int kStep>
+struct RowsWritten {
+  int const* numbers;
+
+  __device__ __forceinline__ int64_t operator()(int row) const {
+    const int64_t number = *(numbers + row * kStep);
+    return number >= 0 && number < kRows ? number * kStride : -1;
+  }
+};
+
 // dst(m, n) = Epilogue(acc), rounded to nearest. CLayout is (M, N) with n contiguous, rows at multiples of 16 bytes, and
 // N a multiple of what the warps' instructions cover; elements of D have 16 bits. All threads of the fragment's warps call.
 template <class Fragment, class Atom, int kRows, class CLayout>
@@ -27,17 +44,25 @@ struct QuadStore {
   static constexpr int kGroups = (kBlocks + 3) / 4;
   static constexpr int kHalves = 2;  // a lane has values of rows r and r + 8
 
-  template <class Epilogue, class D, class V>
-  static __device__ __forceinline__ void run(D* dst, V const (&acc)[Fragment::kValues], int thread) {
+  template <class Epilogue, class D, class V, class Where = RowsOfTile>
+  static __device__ __forceinline__ void run(D* dst, V const (&acc)[Fragment::kValues], int thread,
+                                             Where where = Where{}) {
     static_assert(sizeof(D) == 2, "elements of 16 bits make vectors of eight");
     if (thread >= Fragment::kThreads) return;
     const int place = thread % 4;
+    int64_t starts[Fragment::kTilesM * kHalves];
+#pragma unroll
+    for (int i = 0; i < Fragment::kTilesM * kHalves; ++i) {
+      const int row = Fragment::row_of(thread, i / kHalves, 2 * (i % kHalves));
+      starts[i] = where(row < kRows ? row : kRows - 1);
+    }
 #pragma unroll
     for (int i = 0; i < Fragment::kTilesM; ++i) {
 #pragma unroll
       for (int half = 0; half < kHalves; ++half) {
         const int row = Fragment::row_of(thread, i, 2 * half);
-        const bool exists = (i + 1) * Fragment::kRowsOfStep <= kRows || row < kRows;
+        const int64_t start = starts[i * kHalves + half];
+        const bool exists = ((i + 1) * Fragment::kRowsOfStep <= kRows || row < kRows) && start >= 0;
 #pragma unroll
         for (int group = 0; group < kGroups; ++group) {
           uint32_t words[4];
@@ -53,7 +78,7 @@ struct QuadStore {
           const int block = group * 4 + place;
           if (exists && block < kBlocks) {
             const int column = Fragment::column_of(thread - place, block / kBlocksOfTile, block % kBlocksOfTile * 4);
-            D* const target = dst + Parts::swizzle(Parts::kOffset + Rows::at(row) + Columns::at(column));
+            D* const target = dst + start + Parts::swizzle(Parts::kOffset + Rows::at(row) + Columns::at(column));
             *reinterpret_cast<uint4*>(target) = make_uint4(words[0], words[1], words[2], words[3]);
           }
         }

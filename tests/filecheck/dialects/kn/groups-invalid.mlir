@@ -29,3 +29,11 @@ func.func @run(%x: tensor<8x4xf16>) {
   %w = kn.row_windows %x size 9 : tensor<8x4xf16> -> tensor<1x9x4xf16>
   func.return
 }
+
+// -----
+
+// CHECK: 'kn.invert_places' %r: 100 rows are at 9x11 places; expected one dimension or two, and a place for each row
+func.func @places(%p: tensor<100xi32>) {
+  %r = kn.invert_places %p : tensor<100xi32> -> tensor<9x11xi32>
+  func.return
+}

@@ -241,3 +241,18 @@ def test_parts_of_few_rows_come_by_all_threads_in_half_of_the_memory(
     plan = behind_a_norm(rows, (1024,), written)
     assert plan.loads == loads
     assert loads is None or (plan.stages or (0,))[0] >= 6
+
+
+def test_attention_of_a_step_has_as_many_parts_as_a_cluster_has_blocks() -> None:
+    """Eight heads of eight queries: clusters combine them, where 14 parts need a launch."""
+    graph = mi.KernelGraph()
+    x = graph.new_input((1, 1024), dtype=mi.bfloat16)
+    w = graph.new_input((8192, 1024), dtype=mi.bfloat16, constant=True)
+    k, v = (graph.new_input((8, 1088, 128), dtype=mi.bfloat16) for _ in range(2))
+    q = mi.reshape(x @ mi.transpose(w), (8, 8, 128))
+    graph.mark_output(mi.softmax(q @ mi.transpose(k) * 128**-0.5) @ v)
+    module = graph.module()
+    PassPipeline(before_planning("h200")).apply(make_context(), module)
+    *_, kernel = (op for op in module.walk() if isinstance(op, CustomizedOp))
+    plan = filled_plan(kernel, Plan(), target_named("h200"))
+    assert (plan.grid, plan.split_k) == ((8, 1, 1), 8)

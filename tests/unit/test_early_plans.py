@@ -13,7 +13,9 @@ from benchmarks.h200.pipelines import flat_passes
 from mugraph.dialects import sched
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
+from mugraph.passes.compile import before_planning
 from mugraph.passes.mugraph.plan import PlanPass
+from mugraph.passes.mugraph.plan.choose import filled_plan
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context, parse_text
 
@@ -199,3 +201,58 @@ def test_f8_that_few_rows_multiply_once_hides_the_launch_of_the_next(rows: int, 
     PassPipeline(flat_passes("fuse-kernels,plan{split_k=1}", "h200")).apply(make_context(), module)
     (kernel,) = [op for op in module.walk() if isinstance(op, CustomizedOp)]
     assert kernel.decided.pdl == start
+
+
+def behind_a_norm(rows: int, columns: tuple[int, ...], plan: Plan) -> Plan:
+    """The plan of one kernel that multiplies rows of 4,096, behind their norm, as it is filled."""
+    graph = mi.KernelGraph()
+    x = graph.new_input((rows, 4096), dtype=mi.bfloat16)
+    scale = graph.new_input((1, 4096), dtype=mi.bfloat16, constant=True)
+    normed = mi.rms_norm(x) * scale
+    graph.mark_output(normed)
+    for count in columns:
+        w = graph.new_input((count, 4096), dtype=mi.bfloat16, constant=True)
+        graph.mark_output(normed @ mi.transpose(w))
+    module = graph.module()
+    PassPipeline(before_planning("h200")).apply(make_context(), module)
+    *_, kernel = (op for op in module.walk() if isinstance(op, CustomizedOp))
+    return filled_plan(kernel, plan, target_named("h200"))
+
+
+@pytest.mark.parametrize(("rows", "split", "stages"), [(1, None, (5,)), (8, 2, (8,))])
+def test_sums_of_a_row_stay_whole_and_leave_half_of_the_memory(
+    rows: int, split: int | None, stages: tuple[int, ...] | None
+) -> None:
+    """Queries and values of 4,096, 32 and 8 columns a block: parts of keys have room beside them.
+
+    Of more rows none was timed.
+    """
+    plan = behind_a_norm(rows, (4096, 1024), Plan())
+    assert (plan.split_k, plan.stages) == (split, stages)
+    assert plan.grid == ((128, 1, 1) if rows == 1 else (64, 1, 1))
+
+
+@pytest.mark.parametrize(("rows", "loads"), [(1, "cp_async"), (8, "cp_async"), (16, None)])
+def test_parts_of_few_rows_come_by_all_threads_in_half_of_the_memory(
+    rows: int, loads: str | None
+) -> None:
+    """As keys of 4,096, which last blocks add up: blocks with a producer share no launch."""
+    written = Plan(grid=(8, 1, 1), forloop=64, block=(256, 1, 1), split_k=8)
+    plan = behind_a_norm(rows, (1024,), written)
+    assert plan.loads == loads
+    assert loads is None or (plan.stages or (0,))[0] >= 6
+
+
+def test_attention_of_a_step_has_as_many_parts_as_a_cluster_has_blocks() -> None:
+    """Eight heads of eight queries: clusters combine them, where 14 parts need a launch."""
+    graph = mi.KernelGraph()
+    x = graph.new_input((1, 1024), dtype=mi.bfloat16)
+    w = graph.new_input((8192, 1024), dtype=mi.bfloat16, constant=True)
+    k, v = (graph.new_input((8, 1088, 128), dtype=mi.bfloat16) for _ in range(2))
+    q = mi.reshape(x @ mi.transpose(w), (8, 8, 128))
+    graph.mark_output(mi.softmax(q @ mi.transpose(k) * 128**-0.5) @ v)
+    module = graph.module()
+    PassPipeline(before_planning("h200")).apply(make_context(), module)
+    *_, kernel = (op for op in module.walk() if isinstance(op, CustomizedOp))
+    plan = filled_plan(kernel, Plan(), target_named("h200"))
+    assert (plan.grid, plan.split_k) == ((8, 1, 1), 8)

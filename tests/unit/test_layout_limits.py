@@ -293,3 +293,41 @@ def test_a_choice_that_may_not_be_the_best_is_said(
     assert said.startswith("--resolve-layout: note: layouts of @f cost ")
     assert f" {cost.value.data} ps, and no others less than {bound.value.data} ps; 'tb." in said
     assert said.endswith("can be laid out in too many ways to count them together\n")
+
+
+LAYERS = """
+!x = tensor<1x16x64xf16>
+!w = tensor<1x64x64xf16>
+!s = !tb.stensor<1x16x16xf16>
+!m = !tb.stensor<1x16x64xf16>
+func.func @f(%x0: !x, %w: !w) -> !x {
+KERNELS
+  func.return %xLAST : !x
+}
+"""
+LAYER = """  %xNEXT = kn.customized %xTHIS, %w grid [1, 1, 1] block [128, 1, 1] forloop 4 {
+  ^bb0(%da: !x, %db: !w):
+    %a = tb.input %da imap [-1, -1, -1] fordim 2 : !x -> !s
+    %b = tb.input %db imap [-1, -1, -1] fordim 1 : !w -> !m
+    %p = tb.matmul %a, %b : (!s, !m) -> !m
+    %q = tb.forloop_accum none %p : !m -> !m
+    tb.output %q omap [-1, -1, -1] : !m -> !x
+  } : (!x, !w) -> !x"""
+
+
+def layers(count: int) -> str:
+    """So many identical kernels, each on the results of the one before."""
+    kernels = [
+        LAYER.replace("NEXT", str(number + 1)).replace("THIS", str(number))
+        for number in range(count)
+    ]
+    return LAYERS.replace("KERNELS", "\n".join(kernels)).replace("LAST", str(count))
+
+
+def test_identical_layers_take_the_steps_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of 36 layers of Qwen3-8B is laid out as one of two is."""
+    counted = [
+        limit for limit in range(10, 400, 10) if not limited(layers(1), limit, monkeypatch)[1]
+    ]
+    found, operators = limited(layers(12), counted[0], monkeypatch)
+    assert not operators and found.is_optimal

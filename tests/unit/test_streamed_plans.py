@@ -29,13 +29,16 @@ def plan_of_logits(rows: int, depth: int = 4096) -> Plan:
     return filled_plan(kernel, Plan(), target_named("h200"))
 
 
-@pytest.mark.parametrize("depth", [2048, 4096])
-def test_weights_of_a_row_have_long_reads_and_two_blocks_beside_each_other(depth: int) -> None:
-    """As logits: 1,187 blocks of 128 columns and a sixteenth of the depth, in three stages."""
-    plan = plan_of_logits(1, depth)
+@pytest.mark.parametrize(("rows", "depth"), [(1, 2048), (1, 4096), (8, 4096)])
+def test_weights_of_few_rows_have_long_reads_and_two_blocks_beside_each_other(
+    rows: int, depth: int
+) -> None:
+    """As logits: a sixteenth of the depth, in three stages; of one row 128 columns a block."""
+    plan = plan_of_logits(rows, depth)
     assert (plan.forloop, plan.stages) == (16, (3,))
 
 
-def test_others_have_the_stages_that_the_last_round_needs() -> None:
-    """Weights of several rows were not timed with more."""
-    assert plan_of_logits(4).stages == (3,)
+def test_weights_of_more_rows_have_shorter_reads() -> None:
+    """Weights of more rows were not timed with longer reads."""
+    plan = plan_of_logits(16)
+    assert (plan.forloop or 64) > 16

@@ -10,8 +10,13 @@ from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import OVERLAP_NS, estimate
 from mugraph.passes.costs.measured_rows import overlap_of_parts
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES
-from mugraph.passes.mugraph.plan.clusters import COMBINED_NS, may_combine_in_clusters
+from mugraph.passes.mugraph.plan.clusters import (
+    ATTENTION_COMBINED_NS,
+    COMBINED_NS,
+    may_combine_in_clusters,
+)
 from mugraph.passes.mugraph.plan.combination import NO_WORK, combination_time
+from mugraph.passes.mugraph.plan.dimension_tiles import passes_products_on
 from mugraph.passes.mugraph.plan.shape import TiledKernel, shape_under
 from mugraph.passes.mugraph.plan.tile_choice import TileChoice
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
@@ -85,7 +90,9 @@ def saved_in_clusters(space: TileSpace, partition: Partition, split: int, target
     cut = [number for number, each in enumerate(partition.cuts) if each.axes]
     if any(partition.tile(number, space.dimensions[number].extent) > 1 for number in cut):
         return 0.0
-    return COMBINED_NS if may_combine_in_clusters(space.graph, blocks, split, target) else 0.0
+    if not may_combine_in_clusters(space.graph, blocks, split, target):
+        return 0.0
+    return ATTENTION_COMBINED_NS if passes_products_on(space) else COMBINED_NS
 
 
 def added_by_measurement(space: TileSpace, choice: TileChoice, target: Target) -> float:

@@ -13,11 +13,12 @@ from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.constant import is_constant
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn import CustomizedOp, RegroupOp
-from mugraph.dialects.tensor_types import bytes_of
+from mugraph.dialects.tensor_types import bytes_of, shape_of
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import LAUNCH_NS, estimate, stages_of
 from mugraph.passes.costs.memory import device_ns
 from mugraph.passes.costs.residency import resident_blocks
+from mugraph.passes.mugraph.plan.tile_choice import NEARLY_ALL
 from mugraph.passes.mugraph.retile.dimensions import product_index
 from mugraph.passes.schedule.pipeline_loads.stages import MAX_STAGES
 from mugraph.passes.targets import Target
@@ -36,6 +37,13 @@ SHORT_NS = 720.0
 On an H200 with the next kernel early softmaxes of 256 x 128 and 182 x 1024 took 0.78 and 0.82 of
 the time with it late, an RMS norm of 64 x 3072 0.86 and a layer norm of 8 x 1152 0.84; softmaxes of
 32 x 8192 and 128 x 3584, which take longer, 1.02 (``benchmarks/results/rows_h200.md``)."""
+FEW_ROWS = 8
+"""Rows of decode steps of which plans were timed.
+
+With what those of one row have, joined parts of queries, keys and values and longer reads of
+logits, a step of Llama-3.2-1B of 8 rows takes 889 us on an H200 and not 903, and four layers of
+Qwen3-8B 740 and not 753 (``benchmarks/results/decode_layers_h200.md``).
+"""
 BLOCKS_APART = 8
 """Multiprocessors for each block, at least, of a kernel beside which the next one finds its own.
 
@@ -223,10 +231,42 @@ def rounds_of(shape: KernelShape, stages: int, target: Target) -> list[int]:
     return [min(at_once, shape.blocks - first) for first in range(0, shape.blocks, at_once)]
 
 
+def multiplies_few_rows(shape: KernelShape) -> bool:
+    """Whether products of a kernel's loop, and nothing else, take ``FEW_ROWS`` at most."""
+    products = shape.loop.products
+    plain = bool(products) and not shape.loop.chained and not shape.loop.converts
+    return plain and all(product.sizes[0] <= FEW_ROWS for product in products)
+
+
+def sums_a_row(graph: CustomizedOp) -> bool:
+    """Whether a kernel of a program computes several results of one row from its weights."""
+    rows = {math.prod(shape_of(result.type)[:-1]) for result in graph.results}
+    several = len(graph.results) > 1 and rows == {1}
+    return several and has_weights(graph) and brings_mostly_weights(graph)
+
+
+def stays_whole_beside(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """Whether sums of a row are whole in blocks that leave parts of others half of the memory.
+
+    As queries and values, beside parts of keys that the last blocks add up: each multiprocessor
+    has a block, with some stages on their way.  Two layers of Qwen3-8B take 480.5 us on an H200 so,
+    485.3 by half as many blocks that take all of the memory, and 489.2 in parts
+    (``benchmarks/results/decode_layers_h200.md``).
+    """
+    busy = NEARLY_ALL * target.multiprocessors <= shape.blocks
+    suits = sums_a_row(graph) and multiplies_few_rows(shape) and busy
+    return suits and leaves_room(shape, target) and _fills_half(shape, target)
+
+
+def _fills_half(shape: KernelShape, target: Target) -> bool:
+    """Whether half of the memory has some stages, and not all of a loop."""
+    return FEWEST_BESIDE <= stages_beside(shape, target) < shape.iterations
+
+
 def streams_weights(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
-    """Whether blocks of several rounds wait for weights that are multiplied by one row."""
-    alone = len(shape.loop.products) == 1 and not shape.loop.chained and not shape.loop.converts
-    if not alone or shape.loop.products[0].sizes[0] > 1 or not brings_weights(graph):
+    """Whether blocks of several rounds wait for weights that are multiplied by few rows."""
+    alone = len(shape.loop.products) == 1 and multiplies_few_rows(shape)
+    if not alone or not brings_weights(graph):
         return False
     own = stages_in_flight(shape.blocks, shape, target)
     moved = device_ns(shape.loading.tensor_bytes, target)

@@ -24,10 +24,12 @@ from mugraph.passes.mugraph.plan.early import (
     holds_weights,
     leaves_room,
     lets_next_start,
+    multiplies_few_rows,
     rounds_of,
     stages_beside,
     stages_in_flight,
     stages_meanwhile,
+    stays_whole_beside,
     streams_weights,
     takes_few_turns,
     waits_for_few_blocks,
@@ -85,6 +87,23 @@ def with_all_weights(kernel: CutKernel) -> Plan | None:
     if not is_whole or not holds_weights(kernel.graph, kernel.shape, kernel.target):
         return None
     return _ahead_of_others(kernel.shape.iterations)
+
+
+def beside_parts(kernel: CutKernel) -> Plan | None:
+    """Sums of few rows, and parts of others in the same launch, have half of the memory each.
+
+    They wait for a kernel of few blocks, such as a norm.  Blocks with a producer share no launch,
+    and only last blocks of a launch of several kernels add up parts (``--combine-in-last-blocks``).
+    """
+    shape, target = kernel.shape, kernel.target
+    if kernel.plan.loads is not None or not (kernel.loads_meanwhile and multiplies_few_rows(shape)):
+        return None
+    if kernel.plan.split_k in (None, 1):
+        suits = stays_whole_beside(kernel.graph, shape, target)
+    else:
+        suits = producer_pays(shape, target)
+    stages = stages_beside(shape, target) if suits else 0
+    return _ahead_of_others(stages) if stages else None
 
 
 def by_producer(kernel: CutKernel) -> Plan | None:
@@ -161,7 +180,13 @@ def by_threads(kernel: CutKernel) -> Plan:
     return Plan(loads="cp_async", stages=stages, pdl=start, preferred=preferred)
 
 
-WAYS: tuple[Way, ...] = (with_all_weights, by_producer, beside_shorter, by_threads)
+WAYS: tuple[Way, ...] = (
+    with_all_weights,
+    beside_parts,
+    by_producer,
+    beside_shorter,
+    by_threads,
+)
 """Ways to load, of which a kernel takes the first that suits it; the last one suits all."""
 
 

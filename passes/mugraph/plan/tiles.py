@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS
 from mugraph.passes.costs.kernel_shape import KernelShape
@@ -25,6 +26,8 @@ from mugraph.passes.mugraph.plan.early import (
     ABOUT_ALIKE,
     brings_mostly_weights,
     holds_weights,
+    stays_whole_beside,
+    sums_a_row,
 )
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.limits import (
@@ -251,7 +254,11 @@ def choose_least_time(
     # estimated to take was fitted beside parts without it.
     added = [(c.time, added_by_measurement(space, c, target)) for c in choices]
     compared = min((time - more for time, more in added if more), default=math.inf)
-    held = _that_hold_weights(space, target, written) if fastest.split > 1 else []
+    held: list[TileChoice] = []
+    if fastest.split > 1:
+        held = _that_load_ahead(space, target, written, holds_weights)
+        if not held and sums_a_row(space.graph):
+            held = _that_load_ahead(space, target, written, stays_whole_beside)
     if held:
         # It is estimated to lose what comes before the wait, which is no reason to fuse otherwise.
         longest = ABOUT_ALIKE * min(choice.time for choice in held)
@@ -293,13 +300,21 @@ def choose_least_time(
     return best._replace(time=min(best.time, compared))
 
 
-def _that_hold_weights(space: TileSpace, target: Target, written: Plan) -> list[TileChoice]:
-    """Partitions with which blocks have all weights of a kernel on their way before they wait."""
+def _that_load_ahead(
+    space: TileSpace,
+    target: Target,
+    written: Plan,
+    ahead: Callable[[CustomizedOp, KernelShape, Target], bool],
+) -> list[TileChoice]:
+    """Partitions with which blocks have much of a kernel's weights on their way before they wait.
+
+    ``ahead`` says whether those of a shape have: all of them, or what half of the memory holds.
+    """
     if written.split_k is not None or not brings_mostly_weights(space.graph):
         return []
 
     def fits(partition: Partition, shape: KernelShape) -> bool:
-        return holds_weights(space.graph, shape, target) and can_have(
+        return ahead(space.graph, shape, target) and can_have(
             space, partition, shape, written, target
         )
 

@@ -49,7 +49,7 @@ from mugraph.passes.schedule.pipeline_loads.stages import MIN_STAGES
 from mugraph.passes.targets import Target
 
 COUNTING_STEPS = 10_000
-"""Steps that counting the accesses of a function may take; some 200 microseconds each."""
+"""Steps that counting accesses of each kind once may take; some 200 microseconds each."""
 BYTES_OF_A_STEP = 1 << 13
 """Bytes of a tile whose addresses are looked at in as long as one combination takes."""
 COST_ENTRIES = 1 << 16
@@ -273,7 +273,7 @@ def charge_bytes(problem: LayoutProblem, value: SSAValue, site: Site, price: flo
 def charge_exact_costs(problem: LayoutProblem, function: FuncOp, target: Target) -> None:
     """Charges the accesses of every operator of a µGraph, and the bytes of its shared tensors.
 
-    Accesses are counted for each combination of layouts, those with the fewest first, within
+    Accesses are counted for each combination of layouts, kinds with the fewest first, within
     ``COUNTING_STEPS``; of others a lower bound is charged.
     """
     launches: list[tuple[_Charger, list[_Accesses]]] = []
@@ -295,17 +295,22 @@ def charge_exact_costs(problem: LayoutProblem, function: FuncOp, target: Target)
 
 
 def _counted(accesses: Iterable[_Accesses]) -> set[_Accesses]:
-    """Those that are counted for every combination, with the fewest steps first."""
+    """Those that are counted for every combination, with the fewest steps first.
+
+    One of each kind takes steps, and all of a kind are counted or none: identical layers of a model
+    get the same layouts, however many there are.
+    """
     counted: set[_Accesses] = set()
     kinds: set[Hashable] = set()
     steps = 0
     for each in sorted(accesses, key=lambda each: each.combinations + each.walk):
         if each.table > COST_ENTRIES:
             continue
-        steps += each.combinations + (0 if each.kind in kinds else each.walk)
-        if steps > COUNTING_STEPS:
-            break
-        kinds.add(each.kind)
+        if each.kind not in kinds:
+            steps += each.combinations + each.walk
+            if steps > COUNTING_STEPS:
+                break
+            kinds.add(each.kind)
         counted.add(each)
     return counted
 

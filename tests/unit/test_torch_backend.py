@@ -17,6 +17,7 @@ from mugraph.dialects import kn
 from mugraph.errors import UserError
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.image_windows import image_windows_operator
+from mugraph.torch.libraries import library_of
 from mugraph.torch.symbols import ends_below
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -649,7 +650,19 @@ def test_convolutions_that_are_no_products_stay_in_torch() -> None:
     )
     assert_near(ours, eager)
     ((name, reason),) = report.stayed
-    assert name == "aten.convolution.default" and "in groups" in reason
+    assert name == "aten.convolution.default"
+    assert re.match(r"its 2 groups have too few channels .*; computed by \w+", reason)
+
+
+def test_the_library_of_a_convolution_on_a_gpu_is_torchs_choice() -> None:
+    graph, shapes = torch.fx.Graph(), ((1, 16, 9, 9), (16, 1, 3, 3))
+    x, w = map(graph.placeholder, "xw")
+    with import_module("torch._subclasses.fake_tensor").FakeTensorMode():
+        for node, shape in zip((x, w), shapes, strict=True):
+            node.meta["val"] = torch.empty(shape, device="cuda", dtype=torch.bfloat16)
+        given = (x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 16)
+        call = graph.call_function(torch.ops.aten.convolution.default, given)
+        assert library_of(call) == "torch's own depthwise kernel"
 
 
 def test_windows_of_images_are_one_operator(programs: list[Any]) -> None:

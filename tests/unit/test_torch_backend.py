@@ -222,6 +222,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                [draw(2, 3, 8), draw(16, 8), draw(16)]),
     "whole numbers": (lambda x: (x * 9).round() + (x * 9).floor() * (x * 9).ceil(),
                       [draw(4, 4)]),
+    "an element": (lambda x, at: torch.ops.aten.index(x, [at]) * 2, [draw(5), torch.tensor(3)]),
     "batched": (lambda x, y: torch.baddbmm(y, x, y, alpha=0.5), [draw(2, 4, 4), draw(2, 4, 4)]),
     "attention": (lambda q, k, v: attention(q, k, v, scale=0.3), [draw(2, 4, 8, 16)] * 3),
     "causal": (lambda q, k, v: attention(q, k, v, is_causal=True), [draw(1, 2, 9, 16)] * 3),

@@ -79,7 +79,8 @@ def backend(
         given = f"options={options!r}" if mode is None else f"mode={mode!r}"
         raise UserError(
             f"{given} is for torch.compile's own backend; leave it out beside backend='mugraph', "
-            "which has no modes. torch.cuda.graph captures calls of what it compiles."
+            "which has no modes (a CompileConfig of transformers has one: write mode=None). "
+            "torch.cuda.graph captures calls of what it compiles."
         )
     torch = import_torch()
     if torch.is_grad_enabled() and any(

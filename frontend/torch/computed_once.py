@@ -72,23 +72,28 @@ def value_of(graph_module: Any, node: Any, inputs: Mapping[str, Any]) -> Any:
 def _kept(function: Callable[..., Any], finish: Finish) -> Any:
     """A module that calls a function again only where its arguments have changed."""
     seen: tuple[object, ...] = ()
+    held: list[Any] = []
+    """The arguments' memory: none of another tensor is at these addresses as long as it lives."""
     made: Any = None
     torch = import_torch()
 
     class ComputedOnce(torch.nn.Module):
         def forward(self, *given: Any) -> Any:
             """What was made of these tensors, as long as nothing was written to them."""
-            nonlocal seen, made
+            nonlocal seen, held, made
             now = tuple(map(_state, given))
             if made is None or now != seen:
                 with torch.no_grad():
                     made, seen = finish(function(*given)), now
+                held = [each.detach() for each in given]
             return made
 
     return ComputedOnce()
 
 
-def _state(tensor: Any) -> tuple[int, int]:
-    """What is another where a tensor was written to, or is another one."""
-    version = 0 if tensor.is_inference() else tensor._version
-    return tensor.data_ptr(), version
+def _state(tensor: Any) -> object:
+    """What is another where a tensor was written to, or is another one.
+
+    Of tensors that were made in inference mode torch counts no writes: it is another each time.
+    """
+    return object() if tensor.is_inference() else (tensor.data_ptr(), tensor._version)

@@ -24,6 +24,7 @@ from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
 from mugraph.torch.islands import fold_constants
 from mugraph.torch.operator import import_torch
+from mugraph.torch.result_types import import_result_types
 from mugraph.torch.symbols import names_of
 from mugraph.torch.translation import Refusals, tensor_like, translate
 from mugraph.torch.whole_numbers import simplify_whole_numbers
@@ -86,6 +87,7 @@ def read_exported(path: Path, name: str = "model") -> ExportedModel:
             raise UserError(
                 f"{path} is no exported program; expected a file that torch.export.save wrote."
             )
+        import_result_types(path)
         with _quiet():
             exported = torch.export.load(str(path))
     except OSError as error:

@@ -16,6 +16,7 @@ from mugraph.passes.program.fuse_kernels.choice import Found, find_kernels
 from mugraph.passes.program.fuse_kernels.explain import kernel_lines, microseconds
 from mugraph.passes.targets import target_named
 from mugraph.runtime.cuda import only_function
+from mugraph.torch.libraries import library_of
 from mugraph.torch.measured import Measured, measured
 
 _WIDTH = 100
@@ -68,7 +69,8 @@ class Report:
 
     def stays(self, node: Any, reason: str) -> None:
         """Notes a call that stays in torch."""
-        what = str(node.target), reason
+        library = library_of(node)
+        what = str(node.target), reason if library is None else f"{reason}; computed by {library}"
         self.stayed[what] += 1
         found = _PLACE.findall(node.meta.get("stack_trace") or "")
         if found:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import runpy
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.library_sources import generate_sources
 from mugraph.tools import mg_compile
+from mugraph.torch.result_types import import_result_types
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("safetensors", reason="safetensors is not installed")
@@ -168,6 +171,17 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes | None) -> None:
         says = "is no exported program"
     with pytest.raises(UserError, match=says):
         exported.read_exported(path)
+
+
+def test_classes_of_results_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of transformers are registered with torch where they are defined."""
+    (tmp_path / "drawn_results.py").write_text("class Logits: pass")
+    monkeypatch.syspath_prepend(tmp_path)
+    types = [{"type": "drawn_results.Logits"}, {"type": "not_installed.Logits"}, {"type": None}]
+    with ZipFile(tmp_path / "model.pt2", "w") as archive:
+        archive.writestr("model/models/model.json", json.dumps({"out": json.dumps([1, types])}))
+    import_result_types(tmp_path / "model.pt2")
+    assert sys.modules.pop("drawn_results")
 
 
 def test_an_archive_that_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

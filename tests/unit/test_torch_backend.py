@@ -17,6 +17,7 @@ from mugraph.dialects import kn
 from mugraph.errors import UserError
 from mugraph.runtime.cuda import only_function
 from mugraph.torch.image_windows import image_windows_operator
+from mugraph.torch.libraries import library_of
 from mugraph.torch.symbols import ends_below
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -221,6 +222,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                [draw(2, 3, 8), draw(16, 8), draw(16)]),
     "whole numbers": (lambda x: (x * 9).round() + (x * 9).floor() * (x * 9).ceil(),
                       [draw(4, 4)]),
+    "an element": (lambda x, at: torch.ops.aten.index(x, [at]) * 2, [draw(5), torch.tensor(3)]),
     "batched": (lambda x, y: torch.baddbmm(y, x, y, alpha=0.5), [draw(2, 4, 4), draw(2, 4, 4)]),
     "attention": (lambda q, k, v: attention(q, k, v, scale=0.3), [draw(2, 4, 8, 16)] * 3),
     "causal": (lambda q, k, v: attention(q, k, v, is_causal=True), [draw(1, 2, 9, 16)] * 3),
@@ -649,7 +651,19 @@ def test_convolutions_that_are_no_products_stay_in_torch() -> None:
     )
     assert_near(ours, eager)
     ((name, reason),) = report.stayed
-    assert name == "aten.convolution.default" and "in groups" in reason
+    assert name == "aten.convolution.default"
+    assert re.match(r"its 2 groups have too few channels .*; computed by \w+", reason)
+
+
+def test_the_library_of_a_convolution_on_a_gpu_is_torchs_choice() -> None:
+    graph, shapes = torch.fx.Graph(), ((1, 16, 9, 9), (16, 1, 3, 3))
+    x, w = map(graph.placeholder, "xw")
+    with import_module("torch._subclasses.fake_tensor").FakeTensorMode():
+        for node, shape in zip((x, w), shapes, strict=True):
+            node.meta["val"] = torch.empty(shape, device="cuda", dtype=torch.bfloat16)
+        given = (x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 16)
+        call = graph.call_function(torch.ops.aten.convolution.default, given)
+        assert library_of(call) == "torch's own depthwise kernel"
 
 
 def test_windows_of_images_are_one_operator(programs: list[Any]) -> None:

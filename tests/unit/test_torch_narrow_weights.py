@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from importlib import import_module
 from typing import Any
 
@@ -208,6 +209,28 @@ def test_weights_that_change_are_stored_again() -> None:
     layer, x = LAYERS["whole bytes"], drawn(2, DEPTH)
     ours, _ = compiled(layer)
     with torch.no_grad():
+        assert_right(ours(x), x, layer.matrix())
+        layer.codes.bitwise_xor_(85)
+        assert_right(ours(x), x, layer.matrix())
+
+
+def test_weights_in_the_place_of_others_are_stored_again() -> None:
+    """Memory of weights that are replaced is given to the next ones, as a checkpoint is loaded."""
+    layer, x = deepcopy(LAYERS["whole bytes"]), drawn(2, DEPTH)
+    ours, _ = compiled(layer)
+    with torch.no_grad():
+        for number in range(5):
+            codes = layer.codes.bitwise_xor(number)
+            del layer.codes  # what comes next may lie at its address
+            layer.register_buffer("codes", codes.clone())
+            assert_right(ours(x), x, layer.matrix())
+
+
+def test_weights_made_in_inference_mode_are_stored_at_each_call() -> None:
+    """Torch does not count what is written to them."""
+    with torch.inference_mode():
+        layer, x = deepcopy(LAYERS["whole bytes"]), drawn(2, DEPTH)
+        ours, _ = compiled(layer)
         assert_right(ours(x), x, layer.matrix())
         layer.codes.bitwise_xor_(85)
         assert_right(ours(x), x, layer.matrix())

@@ -173,9 +173,13 @@ def _attention(
 
 
 @converts("convolution.default")
-def _convolution(call: Call, *_: Any) -> DTensor:
+def _convolution(call: Call, x: Any, weight: DTensor, *settings: Any) -> DTensor:
     # Those that are products were decomposed.
-    raise NotConverted("it is no matrix product of windows: in groups, or of f64")
+    del call, x
+    groups = settings[-1]
+    few = f"its {groups} groups have too few channels for a product each ({weight.shape[1]})"
+    require(groups == 1, few)
+    raise NotConverted("it is no matrix product of windows")
 
 
 CONVERSIONS[ATTENTION] = _attention

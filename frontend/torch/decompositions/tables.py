@@ -129,7 +129,7 @@ def _index(x: Any, indices: Sequence[Any]) -> Any:
     rows = math.prod(x.shape[at] for at in dims)
     table = x.permute(*dims, *rest).reshape(rows, *(x.shape[at] for at in rest))
     chosen = torch.index_select(table, 0, places.reshape(-1))
-    chosen = chosen.reshape(*places.shape, *(x.shape[at] for at in rest))
+    chosen = chosen.reshape([*places.shape, *(x.shape[at] for at in rest)])
     # Indices of dimensions side by side give dimensions in their place, others the first ones.
     if dims == list(range(dims[0], dims[0] + len(dims))) and dims[0]:
         new = range(places.dim())

@@ -48,8 +48,12 @@ def _laid_out(result: Any, heads_inside: bool) -> Any:
     return result.transpose(-2, -3).contiguous().transpose(-2, -3)
 
 
-def keep_attention_whole(graph_module: Any) -> None:
-    """Makes ``torch.ops.mugraph.attention`` of each attention without dropout, in place."""
+def keep_attention_whole(graph_module: Any) -> list[Any]:
+    """Makes ``torch.ops.mugraph.attention`` of each attention without dropout, in place.
+
+    Returns these.
+    """
+    found: list[Any] = []
     torch = import_torch()
     operator = attention_operator()
     targets = (
@@ -64,7 +68,9 @@ def keep_attention_whole(graph_module: Any) -> None:
                 given = node.meta["example_value" if "example_value" in node.meta else "val"]
                 arguments = *arguments, not given.is_contiguous()
                 node.target, node.args, node.kwargs = operator, arguments, {}
+                found.append(node)
     graph_module.recompile()
+    return found
 
 
 def leave_out_known_masks(graph_module: Any) -> None:

@@ -27,7 +27,7 @@ from mugraph.torch.symbols import (
     factors_of,
     is_symbol,
     names_of,
-    stride_of,
+    strides_of,
 )
 
 PROGRAM = "torch_program"
@@ -48,7 +48,8 @@ def tensor_like(value: Any) -> TensorLike:
         raise NotConverted("a number that is known only at run time")
     dtype = _ELEMENT_TYPES.get(str(value.dtype))
     try:
-        shape, strides = tuple(map(extent_of, value.shape)), tuple(map(stride_of, value.stride()))
+        shape = tuple(map(extent_of, value.shape))
+        strides = strides_of(value.shape, value.stride(), shape)
     except LateError as error:
         raise NotConverted(str(error)) from None
     if dtype is None:

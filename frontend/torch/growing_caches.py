@@ -1,0 +1,70 @@
+"""Caches that grow: new keys and values behind those of earlier calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from mugraph.torch.attention import attention_operator
+from mugraph.torch.graphs import insert_call
+from mugraph.torch.operator import import_torch
+from mugraph.torch.symbols import is_symbol
+
+
+def equate_key_counts(attentions: list[Any]) -> None:
+    """Has torch know that layers of a call have as many keys, where they do in this one.
+
+    ``attentions`` are nodes of a graph as ``torch.compile`` caught it.  Torch gives the cache of
+    each layer an extent of its own.  A guard of the graph says that they are equal, so that a call
+    where they are not compiles again; layers that are alike are the same program then.
+    """
+    known: dict[int, Any] = {}
+    for node in attentions:
+        for operand in node.args[1:3]:
+            count = operand.meta["example_value"].shape[-2]
+            if is_symbol(count) and count.node.has_hint():
+                first = known.setdefault(count.node.hint, count)
+                assert first is count or bool(first == count)  # which is a guard
+
+
+def grow_in_order(graph_module: Any) -> None:
+    """Lets caches that a graph makes longer have the dimension that grows first in memory.
+
+    A program reads them in place then, whatever their length, and torch joins what they had and
+    what is new by one copy of each.  Only caches that are given back and that attention alone reads
+    are changed; they have torch's shapes.
+    """
+    aten = import_torch().ops.aten
+    for node in [*_grown(graph_module)]:
+        parts, dim = node.args
+        order = [dim, *(each for each in range(node.meta["val"].dim()) if each != dim)]
+        with graph_module.graph.inserting_before(node):
+            moved = [insert_call(graph_module, aten.permute.default, x, order) for x in parts]
+            joined = insert_call(graph_module, aten.cat.default, moved)
+            back = [order.index(each) for each in range(len(order))]
+            result = insert_call(graph_module, aten.permute.default, joined, back)
+        node.replace_all_uses_with(result)
+        result.meta = {**node.meta, **result.meta}
+    graph_module.graph.eliminate_dead_code()
+    graph_module.recompile()
+
+
+def _grown(graph_module: Any) -> Iterator[Any]:
+    """The calls that put something behind a tensor that the graph is given, and give that back."""
+    graph, attention = graph_module.graph, attention_operator()
+    cat = import_torch().ops.aten.cat.default
+    output = graph.output_node()
+    for node in graph.find_nodes(op="call_function", target=cat):
+        readers = [user for user in node.users if user is not output]
+        if len(readers) == len(node.users) or len(node.args) < 2 or not readers:
+            continue
+        shape, dim = node.meta["val"].shape, node.args[1] % node.meta["val"].dim()
+        is_first = not any(map(is_symbol, shape[:dim])) and math.prod(shape[:dim]) == 1
+        is_read = all(user.target is attention and node in user.args[1:3] for user in readers)
+        if node.args[0][0].op == "placeholder" and is_read and not is_first:
+            node.args = node.args[0], dim
+            yield node
+
+
+__all__ = ["equate_key_counts", "grow_in_order"]

@@ -36,6 +36,7 @@ def grow_in_order(graph_module: Any) -> None:
     are changed; they have torch's shapes.
     """
     aten = import_torch().ops.aten
+    output = graph_module.graph.output_node()
     for node in [*_grown(graph_module)]:
         parts, dim = node.args
         order = [dim, *(each for each in range(node.meta["val"].dim()) if each != dim)]
@@ -43,9 +44,12 @@ def grow_in_order(graph_module: Any) -> None:
             moved = [insert_call(graph_module, aten.permute.default, x, order) for x in parts]
             joined = insert_call(graph_module, aten.cat.default, moved)
             back = [order.index(each) for each in range(len(order))]
-            result = insert_call(graph_module, aten.permute.default, joined, back)
-        node.replace_all_uses_with(result)
-        result.meta = {**node.meta, **result.meta}
+            # One for attention, of whose program it is a part, and one for who called the graph.
+            read, given = (
+                insert_call(graph_module, aten.permute.default, joined, back) for _ in range(2)
+            )
+        node.replace_all_uses_with(given, lambda user: user is output)
+        node.replace_all_uses_with(read)
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
 

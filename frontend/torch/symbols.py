@@ -16,7 +16,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.build import Extent
-from mugraph.build.named_numbers import NamedNumber
+from mugraph.build.named_numbers import NamedNumber, stand_in
 from mugraph.dialects.named_extents import named_extents, set_named_extents
 from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.errors import UserError
@@ -112,13 +112,12 @@ def strides_of(shape: Sequence[Any], strides: Sequence[Any], named: Sequence[int
 
     ``named``: its shape as a program has it.
     """
-    dense = row_major_strides(named)
-    pairs = enumerate(strides)
+    dense = row_major_strides([*map(stand_in, named)])
     return tuple(
         dense[at]
         if is_symbol(stride) and are_equal(stride, math.prod(shape[at + 1 :]))
         else _stride_of(stride)
-        for at, stride in pairs
+        for at, stride in enumerate(strides)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import math
 import warnings
 from collections import UserDict
 from collections.abc import Callable
@@ -303,9 +304,18 @@ def test_tensors_without_a_dimension_are_broadcast() -> None:
     assert report.islands and not report.stayed
 
 
-def test_rows_without_a_key_give_zeros() -> None:
-    mask = torch.ones(5, 7, dtype=torch.bool).tril()
-    mask[2] = False
+def _as_summand(mask: Any) -> Any:
+    """Scores of no key are minus infinity, and those of a row the least number."""
+    summand = torch.zeros(5, 7).masked_fill(~mask, -math.inf)
+    summand[4] = torch.finfo(torch.float32).min
+    return summand
+
+
+@pytest.mark.parametrize("written", [lambda mask: mask, _as_summand])
+def test_rows_without_a_key_give_zeros(written: Any) -> None:
+    kept = torch.ones(5, 7, dtype=torch.bool).tril()
+    kept[2] = False
+    mask = written(kept)
     q, k = draw(1, 2, 5, 8), draw(1, 2, 7, 8)
     eager, ours, report = compiled(lambda q, k, m: attention(q, k, k, attn_mask=m), q, k, mask)
     assert_near(ours, eager)

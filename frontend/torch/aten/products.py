@@ -12,6 +12,7 @@ import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
+from mugraph.dialects.reductions import LEAST
 from mugraph.dialects.tensor_types import STAND_INS
 from mugraph.torch.aten.conversion import (
     CONVERSIONS,
@@ -156,20 +157,31 @@ def _attention(
         kept = mi.cast(mask, f32)
         alive = mi.reduction_max(kept, -1)
         scores = scores + mi.where(kept, 0.0, LOWEST)
-    elif mask is not None and k.shape[-2] in STAND_INS:
-        # Its rows may be the least number all along, and behind the keys of a call scores are -inf.
-        scores = scores + mi.max(mask, LOWEST)
     elif mask is not None:
-        scores = scores + mask
+        scores = scores + _raised(mask)
     # Powers are rounded before they are divided by their sum: the largest, 1, is exact.
-    powers = mi.exp(scores - mi.reduction_max(scores, -1))
+    highest = mi.reduction_max(scores, -1)
+    is_added = mask is not None and alive is None
+    powers = mi.exp(scores - (mi.max(highest, LEAST) if is_added else highest))
     total = mi.reduction(powers, -1)
     if powers.dtype != v.dtype:
         powers = mi.cast(powers, v.dtype)
     result = _product(call, powers, v, f32)
-    if alive is not None:  # a row without any key gives zeros, as in torch
+    if is_added:  # a row without any key gives zeros, as in torch
+        return call.graph.mul(result, mi.reciprocal_or_zero(total), dtype=call.dtype)
+    if alive is not None:
         result = result * alive
     return call.graph.div(result, total, dtype=call.dtype)
+
+
+def _raised(mask: DTensor) -> DTensor:
+    """What is added to scores, in fp32: finite numbers are no less than the score of no key.
+
+    So a row of the least number all along has a softmax, and one of minus infinity has none.
+    """
+    wide = mask if mask.dtype == f32 else mi.cast(mask, f32)
+    # The second summand counts where it is no number or infinite; others round it away.
+    return mi.max(wide, LOWEST) + wide * 2.0**-60
 
 
 @converts("convolution.default")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import math
+import re
 import warnings
 from collections import UserDict
 from collections.abc import Callable

@@ -144,9 +144,8 @@ def _needed_before_loop(found: ThreadCopies) -> set[sched.CopyOp]:
 
     Others are left out there.
     """
-    kernel = found.prologue.parent_op()
-    assert kernel is not None and isinstance(kernel := kernel.parent_op(), sched.KernelOp)
-    if fewest_iterations(kernel):
+    kernel = enclosing(found.prologue, sched.KernelOp)
+    if kernel is None or fewest_iterations(kernel):
         return set()
     read = {buffer for op in found.prologue.ops for buffer in read_by(op)}
     return {load for load in found.once if load.destination in read}

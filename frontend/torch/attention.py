@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.torch.operator import define, import_torch
 from mugraph.torch.places import KnownPlaces
+from mugraph.torch.symbols import is_symbol
 
 SCHEMA = (
-    "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale, bool heads_inside)"
-    " -> Tensor"
+    "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale, bool heads_inside,"
+    " bool at_end=False) -> Tensor"
 )
-"""``heads_inside``: heads of a token side by side in memory, as torch's fused kernels give them."""
+"""``heads_inside``: heads of a token side by side in memory, as torch's fused kernels give them.
+
+``causal``: the first query sees the first key alone, the next one another one; ``at_end``: the last
+query sees the last key, as where the keys are those of earlier calls, too.
+"""
 
 
 @cache
@@ -25,17 +30,35 @@ def attention_operator() -> Any:
     functional = torch.nn.functional
 
     def run(
-        q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, heads_inside: bool
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        causal: bool,
+        scale: float | None,
+        heads_inside: bool,
+        at_end: bool = False,
     ) -> Any:
+        if at_end:
+            rows, keys = q.shape[-2], k.shape[-2]
+            mask = torch.ones(rows, keys, dtype=torch.bool, device=q.device).tril(keys - rows)
+            causal = False
         result = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=q.dim() > 3
         )
         return _laid_out(result, heads_inside)
 
     def fake(
-        q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, heads_inside: bool
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        causal: bool,
+        scale: float | None,
+        heads_inside: bool,
+        at_end: bool = False,
     ) -> Any:
-        del k, mask, causal, scale
+        del k, mask, causal, scale, at_end
         return _laid_out(q.new_empty((*q.shape[:-1], v.shape[-1])), heads_inside)
 
     return define("attention", SCHEMA, run, fake)
@@ -89,29 +112,44 @@ def leave_out_known_masks(graph_module: Any) -> None:
         if causal or mask is None or mask.meta["val"].dtype != torch.bool:
             continue
         with modes._disable_current_modes():
-            is_triangle = _is_triangle(graph_module, mask, places)
-        if is_triangle is not None:
-            node.args = (q, k, v, None, is_triangle, *others)
+            triangle = _triangle(graph_module, mask, places)
+        if triangle is not None:
+            scale, heads_inside = others[:2]
+            node.args = (q, k, v, None, triangle.causal, scale, heads_inside, triangle.at_end)
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
 
 
-def _is_triangle(graph_module: Any, mask: Any, places: KnownPlaces) -> bool | None:
-    """Whether a mask keeps a triangle, of as many rows as columns, or all; ``None`` of others."""
+class _Triangle(NamedTuple):
+    """What a mask keeps: all, where it is not causal."""
+
+    causal: bool
+    at_end: bool = False
+
+
+def _triangle(graph_module: Any, mask: Any, places: KnownPlaces) -> _Triangle | None:
+    """What is kept by a mask that keeps a triangle, or all; ``None`` of others."""
     torch = import_torch()
-    rows, columns = map(str, mask.meta["val"].shape[-2:])
+    rows, columns = mask.meta["val"].shape[-2:]
     if (known := places[mask]) is not None and known.is_condition:
-        triangle = (*[0] * (mask.meta["val"].dim() - 2), 1, -1)
-        if known.forms == (LinearForm(triangle),) and rows == columns:
-            return True
-        return None if known.forms else False
+        if not known.forms:
+            return _Triangle(causal=False)
+        more = 0 if str(rows) == str(columns) else _expression(columns) - _expression(rows)
+        triangle = LinearForm((*[0] * (mask.meta["val"].dim() - 2), 1, -1), more)
+        return _Triangle(causal=True, at_end=more != 0) if known.forms == (triangle,) else None
     kept: Any = getattr(graph_module, mask.target) if mask.op == "get_attr" else None
     if not isinstance(kept, torch.Tensor):
         return None
     if bool(kept.all()):
-        return False
-    is_square = rows == columns
-    return (is_square and bool((kept == torch.ones_like(kept).tril()).all())) or None
+        return _Triangle(causal=False)
+    is_square = str(rows) == str(columns)
+    is_triangle = is_square and bool((kept == torch.ones_like(kept).tril()).all())
+    return _Triangle(causal=True) if is_triangle else None
+
+
+def _expression(extent: Any) -> Any:
+    """A number, or what torch knows of one that is a symbol."""
+    return extent.node.expr if is_symbol(extent) else extent
 
 
 def _arguments(

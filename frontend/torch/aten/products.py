@@ -139,6 +139,7 @@ def _attention(
     causal: bool = False,
     scale: float | None = None,
     heads_inside: bool = False,
+    at_end: bool = False,
 ) -> DTensor:
     """softmax(q kᵀ scale + mask) v, scores in fp32, heads of q in groups that share k and v."""
     require(q.shape[:-3] == k.shape[:-3], "queries and keys have other batches")
@@ -150,7 +151,7 @@ def _attention(
     require(scale is not None or width not in STAND_INS, "its scale changes from call to call")
     scores = scores * (1 / math.sqrt(width) if scale is None else float(scale))
     if causal:
-        scores = mi.causal_mask(scores)
+        scores = mi.causal_mask(scores, k.shape[-2] - q.shape[-2] if at_end else 0)
     alive = None
     if mask is not None and mask.dtype == i1:
         # A sum, unlike a choice, is linear: it stays in the kernel of the products.

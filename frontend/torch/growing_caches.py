@@ -32,32 +32,34 @@ def grow_in_order(graph_module: Any) -> None:
     """Lets caches that a graph makes longer have the dimension that grows first in memory.
 
     A program reads them in place then, whatever their length, and torch joins what they had and
-    what is new by one copy of each.  Only caches that are given back and that attention alone reads
-    are changed; they have torch's shapes.
+    what is new by one copy.  Only caches that are given back and that attention alone reads are
+    changed; they have torch's shapes.
     """
-    aten = import_torch().ops.aten
-    output = graph_module.graph.output_node()
     for node in [*_grown(graph_module)]:
-        parts, dim = node.args
-        order = [dim, *(each for each in range(node.meta["val"].dim()) if each != dim)]
         with graph_module.graph.inserting_before(node):
-            moved = [insert_call(graph_module, aten.permute.default, x, order) for x in parts]
-            joined = insert_call(graph_module, aten.cat.default, moved)
-            back = [order.index(each) for each in range(len(order))]
-            # One for attention, of whose program it is a part, and one for who called the graph.
-            read, given = (
-                insert_call(graph_module, aten.permute.default, joined, back) for _ in range(2)
-            )
-        node.replace_all_uses_with(given, lambda user: user is output)
-        node.replace_all_uses_with(read)
+            result = insert_call(graph_module, grown_cache, *node.args)
+        result.meta = {**node.meta, **result.meta}
+        node.replace_all_uses_with(result)
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
 
 
+def grown_cache(parts: list[Any], dim: int) -> Any:
+    """Tensors joined along a dimension, which is the first one in memory.
+
+    ``torch.cat`` alone would choose an order by the strides of what it joins.
+    """
+    moved = [part.movedim(dim, 0) for part in parts]
+    first, *others = moved
+    rows = first.shape[0] + sum(part.shape[0] for part in others)
+    made = first.new_empty((rows, *first.shape[1:]))
+    import_torch().cat(moved, out=made)
+    return made.movedim(0, dim)
+
+
 def _grown(graph_module: Any) -> Iterator[Any]:
     """The calls that put something behind a tensor that the graph is given, and give that back."""
-    graph, attention = graph_module.graph, attention_operator()
-    cat = import_torch().ops.aten.cat.default
+    graph, cat = graph_module.graph, import_torch().ops.aten.cat.default
     output = graph.output_node()
     for node in graph.find_nodes(op="call_function", target=cat):
         readers = [user for user in node.users if user is not output]
@@ -65,10 +67,21 @@ def _grown(graph_module: Any) -> Iterator[Any]:
             continue
         shape, dim = node.meta["val"].shape, node.args[1] % node.meta["val"].dim()
         is_first = not any(map(is_symbol, shape[:dim])) and math.prod(shape[:dim]) == 1
-        is_read = all(user.target is attention and node in user.args[1:3] for user in readers)
+        is_read = all(_reads_in_any_order(user, node) for user in readers)
         if node.args[0][0].op == "placeholder" and is_read and not is_first:
             node.args = node.args[0], dim
             yield node
 
 
-__all__ = ["equate_key_counts", "grow_in_order"]
+def _reads_in_any_order(user: Any, node: Any) -> bool:
+    """Whether a call is attention, or makes what is repeated for it, whatever order memory has."""
+    torch = import_torch()
+    aten = torch.ops.aten
+    if user.target is aten.clone.default:
+        return user.kwargs.get("memory_format") is torch.contiguous_format
+    if user.target in (aten.unsqueeze.default, aten.expand.default):
+        return all(_reads_in_any_order(each, user) for each in user.users)
+    return user.target is attention_operator() and node in user.args[1:3]
+
+
+__all__ = ["equate_key_counts", "grow_in_order", "grown_cache"]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from textwrap import wrap
+from types import FunctionType
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -68,7 +69,8 @@ class Report:
 
     def stays(self, node: Any, reason: str) -> None:
         """Notes a call that stays in torch."""
-        what = str(node.target), reason
+        target = node.target
+        what = target.__name__ if isinstance(target, FunctionType) else str(target), reason
         self.stayed[what] += 1
         found = _PLACE.findall(node.meta.get("stack_trace") or "")
         if found:

@@ -19,6 +19,7 @@ from mugraph.errors import first_line
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, views
 from mugraph.torch.aten.collectives import WAIT
 from mugraph.torch.aten.conversion import Devices, require
+from mugraph.torch.growing_caches import grown_cache
 from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import (
     LateError,
@@ -81,6 +82,8 @@ class Refusals:
             if source is None and "val" in node.meta:
                 return self._of_part(node)
             return source
+        if node.target is grown_cache:
+            return "a cache grows: what it had and what is new are copied"
         if str(node.target) not in CONVERSIONS:
             schema = getattr(node.target, "_schema", None)
             if schema is not None and schema.is_mutable:

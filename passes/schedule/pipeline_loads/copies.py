@@ -14,6 +14,7 @@ from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.interfaces import read_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.partition import LinearPartition

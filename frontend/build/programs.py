@@ -395,18 +395,18 @@ class ProgramOperators(RandomOperators):
                 f"causal_mask: the offset of {x!r} is {offset}; expected a whole number, or "
                 f"{keys} - {rows}, the keys and queries of the scores"
             )
-        named = [each for each in (keys, rows) if isinstance(each, NamedNumber)]
-        lengths = [self._length(each.text) for each in named]
-        constant = sum(each for each in (keys, -rows) if isinstance(each, int))
+        signs = {keys.text: 1} if isinstance(keys, NamedNumber) else {}
+        signs |= {rows.text: -1} if isinstance(rows, NamedNumber) else {}
+        constant = (0 if isinstance(keys, NamedNumber) else keys) - (
+            0 if isinstance(rows, NamedNumber) else rows
+        )
+        lengths = [self._length(name) for name in signs]
 
         def is_seen(*at: LinearForm) -> LinearForm:
             """A row's place from the end, less that of a key."""
-            *places, row, key = at[: len(x.shape)]
-            signs = [1 if each is keys else -1 for each in named]
-            return sum(
-                (length * sign for length, sign in zip(at[len(x.shape) :], signs, strict=True)),
-                row - key + constant,
-            )
+            row, key = at[len(x.shape) - 2 : len(x.shape)]
+            counted = zip(at[len(x.shape) :], signs.values(), strict=True)
+            return sum((length * sign for length, sign in counted), row - key + constant)
 
         return self.mask(x, is_seen, value, lengths=lengths, name=name)
 

@@ -151,7 +151,8 @@ def _attention(
     require(scale is not None or width not in STAND_INS, "its scale changes from call to call")
     scores = scores * (1 / math.sqrt(width) if scale is None else float(scale))
     if causal:
-        scores = mi.causal_mask(scores, k.shape[-2] - q.shape[-2] if at_end else 0)
+        rows, keys = scores.shape[len(scores.shape) - 2 :]
+        scores = mi.causal_mask(scores, keys - rows if at_end else 0)
     alive = None
     if mask is not None and mask.dtype == i1:
         # A sum, unlike a choice, is linear: it stays in the kernel of the products.

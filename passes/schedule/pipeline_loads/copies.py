@@ -145,7 +145,8 @@ def _needed_before_loop(found: ThreadCopies) -> set[sched.CopyOp]:
 
     Others are left out there.
     """
-    kernel = enclosing(found.prologue, sched.KernelOp)
+    phase = found.prologue.parent_op()
+    kernel = None if phase is None else enclosing(phase, sched.KernelOp)
     if kernel is None or fewest_iterations(kernel):
         return set()
     read = {buffer for op in found.prologue.ops for buffer in read_by(op)}

@@ -397,6 +397,21 @@ def test_masks_of_positions_are_indices_where_tokens_are_a_symbol(
         assert masked == any(isinstance(op, kn.MaskOp) for op in programs[0].walk())
 
 
+def test_a_part_of_rows_that_a_symbol_counts_is_written_at_any_number() -> None:
+    def function(x: Any) -> Any:
+        made = x * 2
+        made[1:].zero_()
+        return made
+
+    torch._dynamo.reset()
+    compiled_once = torch.compile(function, backend="mugraph")
+    with torch.no_grad():
+        for rows in (5, 9):
+            x = draw(rows, 8)
+            torch._dynamo.mark_dynamic(x, 0)  # which is an error where the number is asked for
+            assert_near(compiled_once(x), function(x))
+
+
 def test_what_has_no_conversion_stays_in_torch() -> None:
     eager, ours, report = compiled(lambda x: (x * 2).cumprod(0) + 1, draw(4, 4))
     assert_near(ours, eager)

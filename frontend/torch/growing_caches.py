@@ -13,19 +13,21 @@ from mugraph.torch.symbols import is_symbol
 
 
 def equate_key_counts(attentions: list[Any]) -> None:
-    """Has torch know that layers of a call have as many keys, where they do in this one.
+    """Has torch know which attentions have as many keys: of one as values, and of several caches.
 
     ``attentions`` are nodes of a graph as ``torch.compile`` caught it.  Torch gives the cache of
-    each layer an extent of its own.  A guard of the graph says that they are equal, so that a call
-    where they are not compiles again; layers that are alike are the same program then.
+    each layer an extent of its own.  A guard of the graph says that those which are equal in this
+    call always are, so that a call where they are not compiles again; layers that are alike are the
+    same program then.
     """
+    check = import_torch()._check
     known: dict[int, Any] = {}
     for node in attentions:
-        for operand in node.args[1:3]:
-            count = operand.meta["example_value"].shape[-2]
-            if is_symbol(count) and count.node.has_hint():
-                first = known.setdefault(count.node.hint, count)
-                assert first is count or bool(first == count)  # which is a guard
+        keys, values = (each.meta["example_value"].shape[-2] for each in node.args[1:3])
+        if is_symbol(keys) or is_symbol(values):
+            check(keys == values)
+        if is_symbol(keys) and keys.node.expr.is_Add and keys.node.has_hint():
+            check(known.setdefault(keys.node.hint, keys) == keys)
 
 
 def grow_in_order(graph_module: Any) -> None:

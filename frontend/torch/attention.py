@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -13,12 +14,13 @@ from mugraph.torch.symbols import is_symbol
 
 SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale, bool heads_inside,"
-    " bool at_end=False) -> Tensor"
+    " bool at_end=False, bool may_be_empty=False) -> Tensor"
 )
 """``heads_inside``: heads of a token side by side in memory, as torch's fused kernels give them.
 
 ``causal``: the first query sees the first key alone, the next one another one; ``at_end``: the last
-query sees the last key, as where the keys are those of earlier calls, too.
+query sees the last key, as where the keys are those of earlier calls, too.  ``may_be_empty``: a row
+of a mask of numbers may be minus infinity throughout, whose result is 0.
 """
 
 
@@ -38,7 +40,9 @@ def attention_operator() -> Any:
         scale: float | None,
         heads_inside: bool,
         at_end: bool = False,
+        may_be_empty: bool = False,
     ) -> Any:
+        del may_be_empty  # torch's own is 0 there
         if at_end:
             rows, keys = q.shape[-2], k.shape[-2]
             mask = torch.ones(rows, keys, dtype=torch.bool, device=q.device).tril(keys - rows)
@@ -57,8 +61,9 @@ def attention_operator() -> Any:
         scale: float | None,
         heads_inside: bool,
         at_end: bool = False,
+        may_be_empty: bool = False,
     ) -> Any:
-        del k, mask, causal, scale, at_end
+        del k, mask, causal, scale, at_end, may_be_empty
         return _laid_out(q.new_empty((*q.shape[:-1], v.shape[-1])), heads_inside)
 
     return define("attention", SCHEMA, run, fake)
@@ -118,6 +123,46 @@ def leave_out_known_masks(graph_module: Any) -> None:
             node.args = (q, k, v, None, triangle.causal, scale, heads_inside, triangle.at_end)
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
+
+
+def note_empty_rows(graph_module: Any) -> None:
+    """Says of each attention whether a graph fills its mask of numbers with minus infinity.
+
+    Kernels take such rows as 0 at some cost.  Of what a graph is given nothing is known, and a mask
+    that is constant is looked at.
+    """
+    attention = attention_operator()
+    modes = import_module("torch.utils._python_dispatch")
+    for node in graph_module.graph.find_nodes(op="call_function", target=attention, sort=False):
+        mask = node.args[3]
+        if mask is None or not mask.meta["val"].is_floating_point():
+            continue
+        with modes._disable_current_modes():
+            if _may_be_empty(graph_module, mask):
+                at_end = node.args[7] if len(node.args) > 7 else False
+                node.args = (*node.args[:7], at_end, True)
+
+
+def _may_be_empty(graph_module: Any, mask: Any) -> bool:
+    if mask.op == "get_attr":
+        return bool(getattr(graph_module, mask.target).isneginf().all(-1).any())
+    known, pending = {mask}, [mask]
+    for node in pending:
+        if node.op == "get_attr":
+            constant = getattr(graph_module, node.target)
+            if constant.is_floating_point() and bool(constant.isneginf().any()):
+                return True
+        elif any(value == -math.inf for value in _numbers_of(node)):
+            return True
+        pending += [each for each in node.all_input_nodes if each not in known]
+        known.update(pending)
+    return False
+
+
+def _numbers_of(node: Any) -> list[float]:
+    """The fractions among the arguments of a call."""
+    values = [*node.args, *node.kwargs.values()]
+    return [value for value in values if isinstance(value, float)]
 
 
 class _Triangle(NamedTuple):

@@ -28,7 +28,7 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.toolchain import device_architecture
 from mugraph.torch.aten import CONVERSIONS
 from mugraph.torch.aten.conversion import Devices
-from mugraph.torch.attention import keep_attention_whole, leave_out_known_masks
+from mugraph.torch.attention import keep_attention_whole, leave_out_known_masks, note_empty_rows
 from mugraph.torch.call import as_module
 from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
@@ -117,6 +117,7 @@ def _compile_graph(
     fold_constants(graph_module)
     leave_out_unchanged(graph_module)
     leave_out_known_masks(graph_module)
+    note_empty_rows(graph_module)
     grow_in_order(graph_module)
     place_constants(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs

@@ -140,6 +140,7 @@ def _attention(
     scale: float | None = None,
     heads_inside: bool = False,
     at_end: bool = False,
+    may_be_empty: bool = False,
 ) -> DTensor:
     """softmax(q kᵀ scale + mask) v, scores in fp32, heads of q in groups that share k and v."""
     require(q.shape[:-3] == k.shape[:-3], "queries and keys have other batches")
@@ -159,17 +160,21 @@ def _attention(
         kept = mi.cast(mask, f32)
         alive = mi.reduction_max(kept, -1)
         scores = scores + mi.where(kept, 0.0, LOWEST)
-    elif mask is not None:
+    elif mask is not None and may_be_empty:
         scores = scores + _raised(mask)
+    elif mask is not None and k.shape[-2] in STAND_INS:
+        # Its rows may be the least number all along, and behind the keys of a call scores are -inf.
+        scores = scores + mi.max(mask, LOWEST)
+    elif mask is not None:
+        scores = scores + mask
     # Powers are rounded before they are divided by their sum: the largest, 1, is exact.
     highest = mi.reduction_max(scores, -1)
-    is_added = mask is not None and alive is None
-    powers = mi.exp(scores - (mi.max(highest, LEAST) if is_added else highest))
+    powers = mi.exp(scores - (mi.max(highest, LEAST) if may_be_empty else highest))
     total = mi.reduction(powers, -1)
     if powers.dtype != v.dtype:
         powers = mi.cast(powers, v.dtype)
     result = _product(call, powers, v, f32)
-    if is_added:  # a row without any key gives zeros, as in torch
+    if may_be_empty:  # a row without any key gives zeros, as in torch
         return call.graph.mul(result, mi.reciprocal_or_zero(total), dtype=call.dtype)
     if alive is not None:
         result = result * alive

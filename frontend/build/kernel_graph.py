@@ -171,6 +171,15 @@ class KernelGraph(CollectiveOperators):
             module.verify()
         return module
 
+    def _length(self, name: str) -> tuple[DTensor, int]:
+        """What a call says, or the input that holds it."""
+        extent = self._extents[name].named
+        if extent.held is not None:
+            return DTensor(self._block.args[extent.held], self), extent.largest
+        op = kn.ExtentOp(name)
+        self._append(op)
+        return DTensor(op.result, self), extent.largest
+
     def require_parallel_extents(self, rows: Container[str] = ()) -> None:
         """Raises :class:`BuildError` where an operator combines elements along a named extent.
 

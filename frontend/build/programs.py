@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
@@ -17,6 +18,7 @@ from mugraph.build.errors import (
     require_element_type,
     require_integers,
 )
+from mugraph.build.named_numbers import NamedNumber, stand_in
 from mugraph.build.random import RandomOperators
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
@@ -372,12 +374,41 @@ class ProgramOperators(RandomOperators):
             )
         return self._add(op, name)
 
+    @abstractmethod
+    def _length(self, name: str) -> tuple[DTensor, int]:
+        """The value of a named extent as a tensor of one whole number, and what it is at most."""
+
     def causal_mask(
         self, x: DTensor, offset: int = 0, value: float = -math.inf, *, name: str | None = None
     ) -> DTensor:
-        """Scores of keys up to ``offset`` behind each query's row, and ``value`` for later ones."""
+        """Scores of keys up to ``offset`` behind each query's row, and ``value`` for later ones.
+
+        Of named extents the offset is what there are more keys than queries, ``keys - queries`` of
+        the dimensions of ``x``: the last query sees the last key then.
+        """
         self.dim("causal_mask", x, -2)
-        return self.mask(x, lambda *at: at[-2] - at[-1] + offset, value, name=name)
+        if not isinstance(offset, NamedNumber):
+            return self.mask(x, lambda *at: at[-2] - at[-1] + offset, value, name=name)
+        rows, keys = x.shape[-2:]
+        if offset.stand_in != stand_in(keys) - stand_in(rows):
+            raise BuildError(
+                f"causal_mask: the offset of {x!r} is {offset}; expected a whole number, or "
+                f"{keys} - {rows}, the keys and queries of the scores"
+            )
+        signs = {keys.text: 1} if isinstance(keys, NamedNumber) else {}
+        signs |= {rows.text: -1} if isinstance(rows, NamedNumber) else {}
+        constant = (0 if isinstance(keys, NamedNumber) else keys) - (
+            0 if isinstance(rows, NamedNumber) else rows
+        )
+        lengths = [self._length(name) for name in signs]
+
+        def is_seen(*at: LinearForm) -> LinearForm:
+            """A row's place from the end, less that of a key."""
+            row, key = at[len(x.shape) - 2 : len(x.shape)]
+            counted = zip(at[len(x.shape) :], signs.values(), strict=True)
+            return sum((length * sign for length, sign in counted), row - key + constant)
+
+        return self.mask(x, is_seen, value, lengths=lengths, name=name)
 
 
 def rms_norm(

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from mugraph.dialects.linear_forms import LinearForm
 from mugraph.torch.operator import define, import_torch
 from mugraph.torch.places import KnownPlaces
+from mugraph.torch.symbols import is_symbol
 
 SCHEMA = (
-    "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale, bool heads_inside)"
-    " -> Tensor"
+    "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale, bool heads_inside,"
+    " bool at_end=False, bool may_be_empty=False) -> Tensor"
 )
-"""``heads_inside``: heads of a token side by side in memory, as torch's fused kernels give them."""
+"""``heads_inside``: heads of a token side by side in memory, as torch's fused kernels give them.
+
+``causal``: the first query sees the first key alone, the next one another one; ``at_end``: the last
+query sees the last key, as where the keys are those of earlier calls, too.  ``may_be_empty``: a row
+of a mask of numbers may be minus infinity throughout, whose result is 0.
+"""
 
 
 @cache
@@ -25,17 +32,38 @@ def attention_operator() -> Any:
     functional = torch.nn.functional
 
     def run(
-        q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, heads_inside: bool
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        causal: bool,
+        scale: float | None,
+        heads_inside: bool,
+        at_end: bool = False,
+        may_be_empty: bool = False,
     ) -> Any:
+        del may_be_empty  # torch's own is 0 there
+        if at_end:
+            rows, keys = q.shape[-2], k.shape[-2]
+            mask = torch.ones(rows, keys, dtype=torch.bool, device=q.device).tril(keys - rows)
+            causal = False
         result = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=q.dim() > 3
         )
         return _laid_out(result, heads_inside)
 
     def fake(
-        q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, heads_inside: bool
+        q: Any,
+        k: Any,
+        v: Any,
+        mask: Any,
+        causal: bool,
+        scale: float | None,
+        heads_inside: bool,
+        at_end: bool = False,
+        may_be_empty: bool = False,
     ) -> Any:
-        del k, mask, causal, scale
+        del k, mask, causal, scale, at_end, may_be_empty
         return _laid_out(q.new_empty((*q.shape[:-1], v.shape[-1])), heads_inside)
 
     return define("attention", SCHEMA, run, fake)
@@ -48,8 +76,12 @@ def _laid_out(result: Any, heads_inside: bool) -> Any:
     return result.transpose(-2, -3).contiguous().transpose(-2, -3)
 
 
-def keep_attention_whole(graph_module: Any) -> None:
-    """Makes ``torch.ops.mugraph.attention`` of each attention without dropout, in place."""
+def keep_attention_whole(graph_module: Any) -> list[Any]:
+    """Makes ``torch.ops.mugraph.attention`` of each attention without dropout, in place.
+
+    Returns these.
+    """
+    found: list[Any] = []
     torch = import_torch()
     operator = attention_operator()
     targets = (
@@ -64,7 +96,9 @@ def keep_attention_whole(graph_module: Any) -> None:
                 given = node.meta["example_value" if "example_value" in node.meta else "val"]
                 arguments = *arguments, not given.is_contiguous()
                 node.target, node.args, node.kwargs = operator, arguments, {}
+                found.append(node)
     graph_module.recompile()
+    return found
 
 
 def leave_out_known_masks(graph_module: Any) -> None:
@@ -83,29 +117,84 @@ def leave_out_known_masks(graph_module: Any) -> None:
         if causal or mask is None or mask.meta["val"].dtype != torch.bool:
             continue
         with modes._disable_current_modes():
-            is_triangle = _is_triangle(graph_module, mask, places)
-        if is_triangle is not None:
-            node.args = (q, k, v, None, is_triangle, *others)
+            triangle = _triangle(graph_module, mask, places)
+        if triangle is not None:
+            scale, heads_inside = others[:2]
+            node.args = (q, k, v, None, triangle.causal, scale, heads_inside, triangle.at_end)
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
 
 
-def _is_triangle(graph_module: Any, mask: Any, places: KnownPlaces) -> bool | None:
-    """Whether a mask keeps a triangle, of as many rows as columns, or all; ``None`` of others."""
-    torch = import_torch()
-    rows, columns = map(str, mask.meta["val"].shape[-2:])
-    if (known := places[mask]) is not None and known.is_condition:
-        triangle = (*[0] * (mask.meta["val"].dim() - 2), 1, -1)
-        if known.forms == (LinearForm(triangle),) and rows == columns:
+def note_empty_rows(graph_module: Any) -> None:
+    """Says of each attention whether a graph fills its mask of numbers with minus infinity.
+
+    Kernels take such rows as 0 at some cost.  Of what a graph is given nothing is known, and a mask
+    that is constant is looked at.
+    """
+    attention = attention_operator()
+    modes = import_module("torch.utils._python_dispatch")
+    for node in graph_module.graph.find_nodes(op="call_function", target=attention, sort=False):
+        mask = node.args[3]
+        if mask is None or not mask.meta["val"].is_floating_point():
+            continue
+        with modes._disable_current_modes():
+            if _may_be_empty(graph_module, mask):
+                at_end = node.args[7] if len(node.args) > 7 else False
+                node.args = (*node.args[:7], at_end, True)
+
+
+def _may_be_empty(graph_module: Any, mask: Any) -> bool:
+    if mask.op == "get_attr":
+        return bool(getattr(graph_module, mask.target).isneginf().all(-1).any())
+    known, pending = {mask}, [mask]
+    for node in pending:
+        if node.op == "get_attr":
+            constant = getattr(graph_module, node.target)
+            if constant.is_floating_point() and bool(constant.isneginf().any()):
+                return True
+        elif any(value == -math.inf for value in _numbers_of(node)):
             return True
-        return None if known.forms else False
+        pending += [each for each in node.all_input_nodes if each not in known]
+        known.update(pending)
+    return False
+
+
+def _numbers_of(node: Any) -> list[float]:
+    """The fractions among the arguments of a call."""
+    values = [*node.args, *node.kwargs.values()]
+    return [value for value in values if isinstance(value, float)]
+
+
+class _Triangle(NamedTuple):
+    """What a mask keeps: all, where it is not causal."""
+
+    causal: bool
+    at_end: bool = False
+
+
+def _triangle(graph_module: Any, mask: Any, places: KnownPlaces) -> _Triangle | None:
+    """What is kept by a mask that keeps a triangle, or all; ``None`` of others."""
+    torch = import_torch()
+    rows, columns = mask.meta["val"].shape[-2:]
+    if (known := places[mask]) is not None and known.is_condition:
+        if not known.forms:
+            return _Triangle(causal=False)
+        more = 0 if str(rows) == str(columns) else _expression(columns) - _expression(rows)
+        triangle = LinearForm((*[0] * (mask.meta["val"].dim() - 2), 1, -1), more)
+        return _Triangle(causal=True, at_end=more != 0) if known.forms == (triangle,) else None
     kept: Any = getattr(graph_module, mask.target) if mask.op == "get_attr" else None
     if not isinstance(kept, torch.Tensor):
         return None
     if bool(kept.all()):
-        return False
-    is_square = rows == columns
-    return (is_square and bool((kept == torch.ones_like(kept).tril()).all())) or None
+        return _Triangle(causal=False)
+    is_square = str(rows) == str(columns)
+    is_triangle = is_square and bool((kept == torch.ones_like(kept).tril()).all())
+    return _Triangle(causal=True) if is_triangle else None
+
+
+def _expression(extent: Any) -> Any:
+    """A number, or what torch knows of one that is a symbol."""
+    return extent.node.expr if is_symbol(extent) else extent
 
 
 def _arguments(

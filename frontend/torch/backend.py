@@ -28,11 +28,12 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.toolchain import device_architecture
 from mugraph.torch.aten import CONVERSIONS
 from mugraph.torch.aten.conversion import Devices
-from mugraph.torch.attention import keep_attention_whole, leave_out_known_masks
+from mugraph.torch.attention import keep_attention_whole, leave_out_known_masks, note_empty_rows
 from mugraph.torch.call import as_module
 from mugraph.torch.complex_numbers import make_pairs
 from mugraph.torch.decompositions import decompositions
 from mugraph.torch.devices import compile_for, devices_of, is_exchange
+from mugraph.torch.growing_caches import equate_key_counts, grow_in_order
 from mugraph.torch.islands import (
     copy_returned_constants,
     fold_constants,
@@ -90,7 +91,7 @@ def backend(
             "mugraph compiles models for inference, and gradients are asked for: call the model "
             "under torch.no_grad(), or take requires_grad from its parameters."
         )
-    keep_attention_whole(graph_module)
+    equate_key_counts(keep_attention_whole(graph_module))
     view_whole_indices(graph_module)
     common = import_module("torch._dynamo.backends.common")
 
@@ -117,6 +118,8 @@ def _compile_graph(
     fold_constants(graph_module)
     leave_out_unchanged(graph_module)
     leave_out_known_masks(graph_module)
+    note_empty_rows(graph_module)
+    grow_in_order(graph_module)
     place_constants(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs
     weights |= store_narrow_weights(graph_module, weights, inputs)

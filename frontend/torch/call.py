@@ -11,7 +11,7 @@ from mugraph.jit.kernel import as_sequence
 from mugraph.jit.mesh import MeshKernel
 from mugraph.torch.aten import TensorLike
 from mugraph.torch.operator import import_torch
-from mugraph.torch.symbols import dim_put_first
+from mugraph.torch.symbols import dim_put_first, is_row_major
 from mugraph.torch.translation import input_strides
 
 
@@ -78,10 +78,15 @@ def as_module(
         made = as_sequence(kernel(*fitting), len(results))
         return in_shape(
             [
-                each.movedim(0, dim).contiguous() if dim else each
-                for each, dim in zip(made, given_first, strict=True)
+                put_back(each, dim, like) if dim else each
+                for each, dim, like in zip(made, given_first, results, strict=True)
             ]
         )
+
+    def put_back(tensor: Any, dim: int, like: TensorLike) -> Any:
+        """A result whose first dimension is another one in torch, where that has it in memory."""
+        moved = tensor.movedim(0, dim)
+        return moved.contiguous() if is_row_major(like.shape, like.strides) else moved
 
     def row_major(at: int, tensor: Any) -> Any:
         """The tensor, or a copy where it is not row-major, or starts in between."""

@@ -1,7 +1,8 @@
 """Tensors whose elements follow from their places alone, whatever extents a call has: analysis.
 
 Models make masks of positions.  Where extents are symbols these are no constants, but they are
-linear in the places of elements, and so are the conditions that compare them.
+linear in the places of elements, and so are the conditions that compare them.  The constant of such
+a form may be a symbol of torch, or what is computed of several: how many tokens came before.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ class Places:
 
     @property
     def number(self) -> int | None:
-        """The number at all places, where it is the same."""
+        """The number at all places, where it is the same and no symbol."""
         form = self.form
-        return None if form is None or any(form.coefficients) else form.constant
+        is_number = form is not None and not any(form.coefficients) and _is_number(form.constant)
+        return form.constant if form is not None and is_number else None
 
 
 ALWAYS, NEVER = Places((), is_condition=True), Places((LinearForm((), -1),), is_condition=True)
@@ -57,6 +59,8 @@ class KnownPlaces:
         """Of a node, or of a number among its arguments."""
         if isinstance(value, (bool, int)):
             return Places((LinearForm((), int(value)),))
+        if is_symbol(getattr(value, "meta", {}).get("val")):
+            return Places((LinearForm((), value.meta["val"].node.expr),))
         if getattr(value, "op", "") not in ("call_function", "get_attr"):
             return None
         if value not in self._known:
@@ -79,6 +83,11 @@ class KnownPlaces:
         sizes = [1 if not is_symbol(each) and each == 1 else 0 for each in value.shape]
         forms = [_aligned(form, sizes) for form in known.forms]
         return condition(forms) if known.is_condition else Places(tuple(forms))
+
+
+def _is_number(constant: Any) -> bool:
+    """Whether the constant of a form is no symbol."""
+    return isinstance(constant, int) or bool(constant.is_Integer)
 
 
 def _step(form: LinearForm, dim: int) -> int:
@@ -105,9 +114,11 @@ def condition(forms: Iterable[LinearForm]) -> Places:
     kept: list[LinearForm] = []
     for form in forms:
         least, most = min(form.coefficients, default=0), max(form.coefficients, default=0)
-        if most <= 0 and form.constant < 0:
+        if not _is_number(form.constant):
+            kept.append(form)
+        elif most <= 0 and form.constant < 0:
             return NEVER
-        if (least < 0 or form.constant < 0) and form not in kept:
+        elif (least < 0 or form.constant < 0) and form not in kept:
             kept.append(form)
     return Places(tuple(kept), is_condition=True)
 
@@ -154,7 +165,7 @@ _computes(*_both("eq"))(lambda a, b: condition([a - b, b - a]))
 @_computes(*_both("ne"))
 def _differs(a: LinearForm, b: LinearForm) -> Known:
     difference = a - b
-    if any(difference.coefficients):
+    if any(difference.coefficients) or not _is_number(difference.constant):
         return None
     return ALWAYS if difference.constant else NEVER
 
@@ -165,10 +176,12 @@ def _product(known: KnownPlaces, node: Any) -> Known:
     if any(each is not None and each.number == 0 for each in operands):
         return Places((LinearForm(()),))
     forms = _two(known, node)
-    if forms is None or not (constants := [each for each in forms if not any(each.coefficients)]):
+    constants = [each for each in forms or () if not any(each.coefficients)]
+    constants = [each for each in constants if _is_number(each.constant)]
+    if forms is None or not constants:
         return None
     other = forms[0] if constants[0] is forms[1] else forms[1]
-    return Places((other * constants[0].constant,))
+    return Places((other * int(constants[0].constant),))
 
 
 @_RULES.of("bitwise_and.Tensor", "logical_and.default", "__and__.Tensor")

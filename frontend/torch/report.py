@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from textwrap import wrap
+from types import FunctionType
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -69,8 +70,9 @@ class Report:
 
     def stays(self, node: Any, reason: str) -> None:
         """Notes a call that stays in torch."""
-        library = library_of(node)
-        what = str(node.target), reason if library is None else f"{reason}; computed by {library}"
+        target, library = node.target, library_of(node)
+        name = target.__name__ if isinstance(target, FunctionType) else str(target)
+        what = name, reason if library is None else f"{reason}; computed by {library}"
         self.stayed[what] += 1
         found = _PLACE.findall(node.meta.get("stack_trace") or "")
         if found:

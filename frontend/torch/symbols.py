@@ -16,7 +16,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from mugraph.build import Extent
-from mugraph.build.named_numbers import NamedNumber
+from mugraph.build.named_numbers import NamedNumber, stand_in
 from mugraph.dialects.named_extents import named_extents, set_named_extents
 from mugraph.dialects.tensor_types import row_major_strides
 from mugraph.errors import UserError
@@ -29,6 +29,9 @@ MOST = 2**17
 """The largest value of any symbol: workspaces have room for it."""
 BUCKETS = (16, 64, 256, 512, 1024)
 """Few rows get other kernels than many: where ranges of values end, up to the largest one."""
+
+
+Strides = tuple[int, ...]
 
 
 class LateError(UserError):
@@ -60,13 +63,23 @@ def are_equal(one: Any, other: Any) -> bool:
 def extent_of(value: Any) -> int:
     """An extent as a number, or the named extent that stands for a symbol or several multiplied.
 
-    Raises :class:`LateError` for what else is computed from symbols, as ``s + 1``.
+    A sum, such as the ``s + 1`` keys of a cache that grew, is an extent of its own, of which a
+    program knows no more than a call says.  Raises :class:`LateError` for what else is computed
+    from symbols.
     """
     if not is_symbol(value):
         return int(value)
-    if not factors_of(value):
-        raise LateError(f"the extent {value.node.expr}, which is known only at run time")
-    return _named(value.node.expr, value.node.shape_env)
+    expression, environment = value.node.expr, value.node.shape_env
+    if not factors_of(value) and not _is_sum(expression, environment):
+        raise LateError(f"the extent {expression}, which is known only at run time")
+    return _named(expression, environment)
+
+
+def _is_sum(expression: Any, environment: Any) -> bool:
+    """Whether an extent is a sum of symbols and a number, and so large that it is no 0 or 1."""
+    parts = expression.args if expression.is_Add else ()
+    is_plain = all(part.is_Symbol or part.is_Integer for part in parts)
+    return bool(parts) and is_plain and bool(environment.bound_sympy(expression).lower >= 2)
 
 
 def factors_of(value: Any) -> list[Any]:
@@ -81,7 +94,9 @@ def factors_of(value: Any) -> list[Any]:
 
 def _named(expression: Any, environment: Any) -> Symbol:
     """The extent of an expression, up to its bound, or large enough for the call it is seen in."""
-    name = "_".join(sorted(map(str, expression.free_symbols)))
+    parts = expression.args if expression.is_Add else expression.free_symbols
+    name = ("_plus_" if expression.is_Add else "_").join(sorted(map(str, parts), reverse=True))
+    name = name.replace("-", "minus_")
     bound = environment.bound_sympy(expression).upper
     if bound <= MOST:
         return Symbol(name, largest=int(bound))
@@ -92,7 +107,21 @@ def _named(expression: Any, environment: Any) -> Symbol:
     return Symbol(name, largest=max(LARGEST, 2 ** math.ceil(math.log2(seen))))
 
 
-def stride_of(value: Any) -> int:
+def strides_of(shape: Sequence[Any], strides: Sequence[Any], named: Sequence[int]) -> Strides:
+    """The strides of a tensor, in which named extents stand for what its shape has.
+
+    ``named``: its shape as a program has it.
+    """
+    dense = row_major_strides([*map(stand_in, named)])
+    return tuple(
+        dense[at]
+        if is_symbol(stride) and are_equal(stride, math.prod(shape[at + 1 :]))
+        else _stride_of(stride)
+        for at, stride in enumerate(strides)
+    )
+
+
+def _stride_of(value: Any) -> int:
     """A stride, in which named extents stand for symbols."""
     if not is_symbol(value):
         return int(value)
@@ -107,14 +136,26 @@ def names_of(shape: Sequence[int]) -> set[str]:
 
 
 def may_be_handed_over(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether a program can take a tensor, or give it: row-major, with one named extent at most."""
-    named = [at for at, extent in enumerate(shape) if isinstance(extent, Extent)]
-    if not named:
+    """Whether a program can take a tensor, or give it: with one named extent at most.
+
+    It is row-major, as it is or with that dimension first.
+    """
+    if not (count := sum(isinstance(extent, Extent) for extent in shape)):
         return True
-    wanted = row_major_strides(shape)
-    pairs = zip(shape, strides, wanted, strict=True)
-    in_order = all(extent == 1 or stride == other for extent, stride, other in pairs)
-    return in_order and len(named) == 1
+    return count == 1 and (is_row_major(shape, strides) or _is_first_in_memory(shape, strides))
+
+
+def is_row_major(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the last dimension counts fastest, and nothing lies between elements."""
+    pairs = zip(shape, strides, row_major_strides(shape), strict=True)
+    return all(extent == 1 or stride == other for extent, stride, other in pairs)
+
+
+def _is_first_in_memory(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether a tensor is row-major once the dimension that a program has first is."""
+    dim = dim_put_first(shape)
+    first, steps = ([of[dim], *of[:dim], *of[dim + 1 :]] for of in (shape, strides))
+    return is_row_major(first, steps)
 
 
 def dim_put_first(shape: Sequence[int]) -> int:

@@ -19,6 +19,7 @@ from mugraph.errors import first_line
 from mugraph.torch.aten import CONVERSIONS, Call, NotConverted, TensorLike, views
 from mugraph.torch.aten.collectives import WAIT
 from mugraph.torch.aten.conversion import Devices, require
+from mugraph.torch.growing_caches import grown_cache
 from mugraph.torch.operator import import_torch
 from mugraph.torch.symbols import (
     LateError,
@@ -27,7 +28,7 @@ from mugraph.torch.symbols import (
     factors_of,
     is_symbol,
     names_of,
-    stride_of,
+    strides_of,
 )
 
 PROGRAM = "torch_program"
@@ -48,7 +49,8 @@ def tensor_like(value: Any) -> TensorLike:
         raise NotConverted("a number that is known only at run time")
     dtype = _ELEMENT_TYPES.get(str(value.dtype))
     try:
-        shape, strides = tuple(map(extent_of, value.shape)), tuple(map(stride_of, value.stride()))
+        shape = tuple(map(extent_of, value.shape))
+        strides = strides_of(value.shape, value.stride(), shape)
     except LateError as error:
         raise NotConverted(str(error)) from None
     if dtype is None:
@@ -80,6 +82,8 @@ class Refusals:
             if source is None and "val" in node.meta:
                 return self._of_part(node)
             return source
+        if node.target is grown_cache:
+            return "a cache grows: what it had and what is new are copied"
         if str(node.target) not in CONVERSIONS:
             schema = getattr(node.target, "_schema", None)
             if schema is not None and schema.is_mutable:

@@ -91,7 +91,16 @@ def static_call(module: ModuleOp, function: FuncOp, inputs: Sequence[Array]) -> 
             types = (argument.type for argument in function.args)
             pairs = zip(inputs, names, types, strict=True)
             inputs = [_with_room(array, sized(n, extents_in(t), rooms)) for array, n, t in pairs]
-        return Call(static_copy(function, static_sizes), inputs, returned, is_empty)
+        copy = static_copy(function, static_sizes)
+        read = {op.extent.data for op in copy.body.block.ops if isinstance(op, kn.ExtentOp)}
+        give_numbers(copy, read)
+        copy.update_function_type()
+        numbers = [
+            np.array(static_sizes[name])
+            for argument in copy.args[len(inputs) :]
+            for name in argument_names(copy, argument.index)
+        ]
+        return Call(copy, [*inputs, *numbers], returned, is_empty)
     returned = _shapes(function, named_results, sizes)
     bucket = next(
         bucket

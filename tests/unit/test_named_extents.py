@@ -706,9 +706,14 @@ def test_a_slice_says_what_it_depends_on(part: Callable[[mi.Extent], slice], tex
         graph.new_input((m + 1, 4))
 
 
+def wrong_offset(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return mi.causal_mask(graph.new_input((m, 16)), m + 1)
+
+
 @pytest.mark.parametrize(
     ("program", "message"),
     [
+        (wrong_offset, "or 16 - m, the keys and queries of the scores"),
         (mean_of_rows, "combines elements along dimension 0 of %x, whose extent 'm'"),
         (merged, "would be 'm' times 4; keep 'm' a dimension of its own"),
         (with_other_rows, "operands mx8 and 17x8 differ in dimension 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections import UserDict
@@ -305,11 +306,21 @@ def test_tensors_without_a_dimension_are_broadcast() -> None:
     assert report.islands and not report.stayed
 
 
-def test_rows_without_a_key_give_zeros() -> None:
-    mask = torch.ones(5, 7, dtype=torch.bool).tril()
-    mask[2] = False
+def _as_summand(mask: Any) -> Any:
+    """Scores of no key are minus infinity, and those of a row the least number."""
+    least = torch.finfo(torch.float32).min
+    last = torch.arange(5)[:, None] == 4
+    return torch.zeros(5, 7).masked_fill(~mask, -math.inf).masked_fill(last, least)
+
+
+@pytest.mark.parametrize("written", [lambda mask: mask, _as_summand])
+def test_rows_without_a_key_give_zeros(written: Any) -> None:
+    kept = torch.ones(5, 7, dtype=torch.bool).tril()
+    kept[2] = False
     q, k = draw(1, 2, 5, 8), draw(1, 2, 7, 8)
-    eager, ours, report = compiled(lambda q, k, m: attention(q, k, k, attn_mask=m), q, k, mask)
+    eager, ours, report = compiled(
+        lambda q, k, m: attention(q, k, k, attn_mask=written(m)), q, k, kept
+    )
     assert_near(ours, eager)
     assert (ours[:, :, 2] == 0).all() and report.islands
 
@@ -387,6 +398,21 @@ def test_masks_of_positions_are_indices_where_tokens_are_a_symbol(
     assert alone == is_known
     if alone:
         assert masked == any(isinstance(op, kn.MaskOp) for op in programs[0].walk())
+
+
+def test_a_part_of_rows_that_a_symbol_counts_is_written_at_any_number() -> None:
+    def function(x: Any) -> Any:
+        made = x * 2
+        made[1:].zero_()
+        return made
+
+    torch._dynamo.reset()
+    compiled_once = torch.compile(function, backend="mugraph")
+    with torch.no_grad():
+        for rows in (5, 9):
+            x = draw(rows, 8)
+            torch._dynamo.mark_dynamic(x, 0)  # which is an error where the number is asked for
+            assert_near(compiled_once(x), function(x))
 
 
 def test_what_has_no_conversion_stays_in_torch() -> None:

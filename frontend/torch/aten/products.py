@@ -12,6 +12,7 @@ import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.precision import Precision
+from mugraph.dialects.reductions import LEAST
 from mugraph.dialects.tensor_types import STAND_INS
 from mugraph.torch.aten.conversion import (
     CONVERSIONS,
@@ -138,6 +139,8 @@ def _attention(
     causal: bool = False,
     scale: float | None = None,
     heads_inside: bool = False,
+    at_end: bool = False,
+    may_be_empty: bool = False,
 ) -> DTensor:
     """softmax(q kᵀ scale + mask) v, scores in fp32, heads of q in groups that share k and v."""
     require(q.shape[:-3] == k.shape[:-3], "queries and keys have other batches")
@@ -149,27 +152,43 @@ def _attention(
     require(scale is not None or width not in STAND_INS, "its scale changes from call to call")
     scores = scores * (1 / math.sqrt(width) if scale is None else float(scale))
     if causal:
-        scores = mi.causal_mask(scores)
+        rows, keys = scores.shape[len(scores.shape) - 2 :]
+        scores = mi.causal_mask(scores, keys - rows if at_end else 0)
     alive = None
     if mask is not None and mask.dtype == i1:
         # A sum, unlike a choice, is linear: it stays in the kernel of the products.
         kept = mi.cast(mask, f32)
         alive = mi.reduction_max(kept, -1)
         scores = scores + mi.where(kept, 0.0, LOWEST)
+    elif mask is not None and may_be_empty:
+        scores = scores + _raised(mask)
     elif mask is not None and k.shape[-2] in STAND_INS:
         # Its rows may be the least number all along, and behind the keys of a call scores are -inf.
         scores = scores + mi.max(mask, LOWEST)
     elif mask is not None:
         scores = scores + mask
     # Powers are rounded before they are divided by their sum: the largest, 1, is exact.
-    powers = mi.exp(scores - mi.reduction_max(scores, -1))
+    highest = mi.reduction_max(scores, -1)
+    powers = mi.exp(scores - (mi.max(highest, LEAST) if may_be_empty else highest))
     total = mi.reduction(powers, -1)
     if powers.dtype != v.dtype:
         powers = mi.cast(powers, v.dtype)
     result = _product(call, powers, v, f32)
-    if alive is not None:  # a row without any key gives zeros, as in torch
+    if may_be_empty:  # a row without any key gives zeros, as in torch
+        return call.graph.mul(result, mi.reciprocal_or_zero(total), dtype=call.dtype)
+    if alive is not None:
         result = result * alive
     return call.graph.div(result, total, dtype=call.dtype)
+
+
+def _raised(mask: DTensor) -> DTensor:
+    """What is added to scores, in fp32: finite numbers are no less than the score of no key.
+
+    So a row of the least number all along has a softmax, and one of minus infinity has none.
+    """
+    wide = mask if mask.dtype == f32 else mi.cast(mask, f32)
+    # The second summand counts where it is no number or infinite; others round it away.
+    return mi.max(wide, LOWEST) + wide * 2.0**-60
 
 
 @converts("convolution.default")

@@ -9,6 +9,7 @@ from typing import Any
 
 from mugraph.torch.decompositions.table import decomposes
 from mugraph.torch.operator import import_torch
+from mugraph.torch.symbols import is_symbol
 
 
 @decomposes("cat.default")
@@ -31,6 +32,8 @@ def _slice_scatter(
 ) -> Any:  # fmt: skip
     """What stands before the part, the part, and what stands behind it; steps pick its rows."""
     torch, dim = import_torch(), dim % x.dim()
+    if is_symbol(x.shape[dim]):
+        return NotImplemented  # which elements are replaced is known at a call
     first, last, _ = slice(start, end).indices(x.shape[dim])
     if last <= first:
         return NotImplemented

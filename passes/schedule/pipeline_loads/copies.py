@@ -14,9 +14,11 @@ from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
+from mugraph.dialects.ancestors import enclosing
 from mugraph.dialects.interfaces import read_by
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.domain import fewest_iterations
 from mugraph.dialects.sched.structure import loop_iterations
 from mugraph.dialects.sched.transfer import ASYNC_BYTES
 from mugraph.dialects.tensor_types import bytes_of, element_bytes_of, shape_of
@@ -117,8 +119,10 @@ def stage_copies(found: ThreadCopies, stages: int) -> None:
         load.destination.owner.stages = IntegerAttr(stages, i64) if stages > 1 else None
     distance = found.iterations if stages == found.iterations else stages - 1
     waits = _waits(found)
+    needed = _needed_before_loop(found)
     for load in found.once:
-        Rewriter.replace_op(load, _copy(load, iteration=0, waits=waits), [])
+        first = None if load in needed else 0
+        Rewriter.replace_op(load, _copy(load, iteration=first, waits=waits), [])
     before: list[Operation] = []
     for iteration in range(distance):
         before += [_copy(load, iteration=iteration) for load in found.moving]
@@ -134,6 +138,19 @@ def stage_copies(found: ThreadCopies, stages: int) -> None:
     _wait_in_prologue(found, before)
     for load in found.moving:
         Rewriter.erase_op(load)
+
+
+def _needed_before_loop(found: ThreadCopies) -> set[sched.CopyOp]:
+    """The copies that blocks without an iteration make, too: their prologues read what these bring.
+
+    Others are left out there.
+    """
+    phase = found.prologue.parent_op()
+    kernel = None if phase is None else enclosing(phase, sched.KernelOp)
+    if kernel is None or fewest_iterations(kernel):
+        return set()
+    read = {buffer for op in found.prologue.ops for buffer in read_by(op)}
+    return {load for load in found.once if load.destination in read}
 
 
 def _insert_after_loads(prologue: Block, operations: Sequence[Operation]) -> None:

@@ -63,7 +63,9 @@ class ClusterTensor(NamedTuple):
     elements: int
     """From the part of a cluster to that of the next one."""
     offset: int
-    """Where the part lies in the shared memory of the cluster's first block, in bytes."""
+    """Where the part lies in the shared memory of a block, in bytes."""
+    step: int
+    """Elements from what a block of the cluster writes to that of the next one."""
 
 
 @irdl_op_definition
@@ -76,8 +78,8 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     producer, computes, or views of that.  Of c clusters cluster i runs blocks i, i + c, i + 2 c...
     of the producer's kernel.  Once all are done, its first block runs block i of this kernel, if
     that has c blocks, or each block the one of its own number, if it has as many as the producer.
-    The tensors between the two lie in the shared memory of the first block (distributed shared
-    memory).
+    The tensors between the two lie in the shared memory of the first block, or in that of each
+    block, which then writes one number to all (distributed shared memory).
 
     One with ``last n`` consumes what its producer computes, too, perhaps beside other kernels of
     the launch.  It has c blocks.  Of the n blocks i, i + c, i + 2 c... of the producer's kernel the
@@ -268,6 +270,9 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             tiles = [use.operation for use in argument.uses]
             if len(tiles) != 1 or not isinstance(tiles[0], LocalTileOp):
                 return f"blocks must store {value_label(argument)} as one tile each"
+            numbers = math.prod(shape_of(tiles[0].result.type))
+            if self.is_of_each_block(producer) and numbers > 1:
+                return f"blocks must store one number of {value_label(argument)} each"
         return None
 
     def consumed(self, producer: LaunchOp) -> tuple[tuple[int, int], ...]:
@@ -299,7 +304,8 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             whole = base_layout(resolved_layout_of(tile.source)).cosize()
             elements = whole if alone else tile.block_strides()[0]
             offset = -(-end // CLUSTER_ALIGNMENT) * CLUSTER_ALIGNMENT
-            tensors[output] = ClusterTensor(elements, offset)
+            last = max(axis for axis, extent in enumerate(front.grid_dim) if extent > 1)
+            tensors[output] = ClusterTensor(elements, offset, tile.block_strides()[last])
             end = offset + elements * element_bytes_of(tile.result.type)
         return tensors, end
 

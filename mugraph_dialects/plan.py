@@ -79,6 +79,12 @@ class Plan:
     """How many ping-pong consumers share the work tiles of a persistent block."""
     stores: Stores | None = None
     """Whether results leave by ``tma``, through shared memory, or are written by ``threads``."""
+    clusters: bool | None = None
+    """Whether blocks that compute parts of rows are clusters, of which each block goes on with its
+    own part of the rows, in the same launch.
+
+    Written on the kernel that goes on, which has as many blocks.
+    """
     pdl: LaunchNext | None = None
     """When the next kernel of the stream may start; ``none`` leaves out the dependent launch."""
     tasks: bool | None = None

@@ -56,8 +56,8 @@ def print_joined(launches: Sequence[sched.LaunchOp], printer: HostPrinter) -> No
         if launch.last is not None:
             pointers.append(f"(unsigned*)((char*)buf + {counters_of(launch).start})")
     smem = max(kernel.smem_bytes or 0 for kernel in kernels)
-    if launches[-1].cluster is not None:
-        _, smem = launches[-1].cluster_tensors(launches[0])
+    if (cluster := launches[-1].cluster) is not None:
+        _, smem = launches[-1].cluster_tensors(launches[0], cluster.value.data)
     print_launch(
         printer,
         printer.joined_names[Joined.of(launches)],

@@ -139,28 +139,41 @@ def print_cluster(
     given: Sequence[list[str]],
     writer: Writer,
 ) -> None:
-    """Prints what the blocks of a cluster run: those of a kernel, and one of its consumer's.
+    """Prints what the blocks of a cluster run: those of a kernel, and one or all of its consumer's.
 
-    The tensors between the two lie in shared memory of the first block of the cluster.
+    The tensors between the two lie in shared memory of the first block of the cluster, or of each,
+    whose numbers go to all.
     """
     producer, consumer = launches
     front, kernel = producer.resolve(), consumer.resolve()
     writes, reads = given
     writer.line(f"unsigned const cluster = blockIdx.x / {size}, rank = blockIdx.x % {size};")
-    tensors, _ = consumer.cluster_tensors(producer)
+    by_all = consumer.is_of_each_block(producer)
+    given_to_all: list[str] = []
+    tensors, _ = consumer.cluster_tensors(producer, size)
     for output, index in consumer.consumed(producer):
-        elements, offset = tensors[output]
+        elements, offset, step = tensors[output]
         own = f"reinterpret_cast<{stored_type(consumer.arguments[index])}*>(smem + {offset})"
-        writes[output] = f"mugraph::in_block({own}, 0) - cluster * {elements}"
         reads[index] = f"{own} - cluster * {elements}"
-    block = f"cluster + rank * {consumer.task_count()}"
-    writer.line("mugraph::cluster_start();  // the first block runs")
-    writer.line(call_of_part(front, parts[0], block, writes))
+        of_first = f"mugraph::in_block({own}, 0) - cluster * {elements}"
+        writes[output] = reads[index] if by_all else of_first
+        given_to_all.append(f"mugraph::give_to_cluster<{size}>({own} + rank * {step});")
+    block = f"cluster + rank * {producer.task_count() // size}"
+    if by_all:
+        writer.line("mugraph::cluster_arrive();")
+        writer.line(call_of_part(front, parts[0], block, writes))
+        writer.line("__syncthreads();")
+        writer.line("mugraph::cluster_wait();  // all blocks run")
+        writer.lines(given_to_all)
+    else:
+        writer.line("mugraph::cluster_start();  // the first block runs")
+        writer.line(call_of_part(front, parts[0], block, writes))
     writer.line("mugraph::cluster_barrier();  // all parts are there")
-    writer.line("if (rank != 0) return;")
+    if not by_all:
+        writer.line("if (rank != 0) return;")
     if kernel.threads < front.threads:
         writer.line(f"if (threadIdx.x >= {kernel.threads}) return;")
-    writer.line(call_of_part(kernel, parts[1], "cluster", reads))
+    writer.line(call_of_part(kernel, parts[1], block if by_all else "cluster", reads))
 
 
 def print_last(

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.abstract import Abstract
+from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label
 
 OVERLAPS = "kn.overlaps"
@@ -69,6 +70,13 @@ class CanJoin(Operation, Abstract):
         """Lets it."""
         self.attributes[JOINED] = UnitAttr()
 
+    def in_front(self) -> Operation | None:
+        """The operator in front of it, but for views."""
+        before = self.prev_op
+        while isinstance(before, SharesMemory):
+            before = before.prev_op
+        return before
+
     def leave_launch(self) -> None:
         """Gives the operator a launch of its own; those behind it in its launch share another."""
         self.attributes.pop(JOINED, None)
@@ -117,11 +125,17 @@ class RuntimePart(CanOverlap, CanJoin):
 
 
 def launches_of(ops: Iterable[Operation]) -> list[list[Operation]]:
-    """The operators of a program, which come in order, those that share a launch together."""
+    """The operators of a program, which come in order, those that share a launch together.
+
+    Views stand alone, also those between operators that share a launch.
+    """
     launches: list[list[Operation]] = []
+    last: list[Operation] = []
     for op in ops:
         if isinstance(op, CanJoin) and op.is_joined:
-            launches[-1].append(op)
-        else:
-            launches.append([op])
+            last.append(op)
+            continue
+        launches.append([op])
+        if not isinstance(op, SharesMemory):
+            last = launches[-1]
     return launches

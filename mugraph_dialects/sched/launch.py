@@ -40,6 +40,7 @@ from mugraph.dialects.sched.kernel import KernelOp
 from mugraph.dialects.sched.local_tile import LocalTileOp
 from mugraph.dialects.sched.settled import launches_behind_wait
 from mugraph.dialects.tensor_types import (
+    base_layout,
     element_bytes_of,
     element_type_of,
     layout_of,
@@ -62,7 +63,9 @@ class ClusterTensor(NamedTuple):
     elements: int
     """From the part of a cluster to that of the next one."""
     offset: int
-    """Where the part lies in the shared memory of the cluster's first block, in bytes."""
+    """Where the part lies in the shared memory of a block, in bytes."""
+    step: int
+    """Elements from what a block of the cluster writes to that of the next one."""
 
 
 @irdl_op_definition
@@ -72,9 +75,11 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
     Of several that share a launch the first one says how many blocks share a multiprocessor.
 
     One with ``cluster n`` consumes in clusters of n blocks what the launch in front of it, its
-    producer, computes.  Of c clusters cluster i runs blocks i, i + c, i + 2 c... of the producer's
-    kernel; once all are done, its first block runs block i of this kernel.  The tensors between the
-    two lie in the shared memory of that block (distributed shared memory).
+    producer, computes, or views of that.  Of c clusters cluster i runs blocks i, i + c, i + 2 c...
+    of the producer's kernel.  Once all are done, its first block runs block i of this kernel, if
+    that has c blocks, or each block the one of its own number, if it has as many as the producer.
+    The tensors between the two lie in the shared memory of the first block, or in that of each
+    block, which then writes one number to all (distributed shared memory).
 
     One with ``last n`` consumes what its producer computes, too, perhaps beside other kernels of
     the launch.  It has c blocks.  Of the n blocks i, i + c, i + 2 c... of the producer's kernel the
@@ -178,7 +183,7 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         return None
 
     def _verify_cluster(self, size: int) -> None:
-        producer, following = self.prev_op, self.next_op
+        producer, following = self.in_front(), self.next_op
         more = isinstance(following, CanJoin) and following.is_joined
         shared = self.is_joined and not more
         if not shared or not isinstance(producer, LaunchOp) or producer.is_joined:
@@ -223,7 +228,18 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         """
         if not producer.resolve().waits_for_grids():
             return f"{op_label(producer)} does not start early, and takes its tensors for its own"
-        return self._shared_fault(producer, size, "group")
+        fault = self._shared_fault(producer, size, "group")
+        return fault or self._count_fault(producer, size)
+
+    def _count_fault(self, producer: LaunchOp, size: int) -> str | None:
+        """Why one of ``size`` blocks each of another kernel does not run one of its blocks."""
+        blocks = size * self.task_count()
+        if producer.task_count() == blocks:
+            return None
+        return (
+            f"one block of each runs one of its {self.task_count()} blocks, which takes {blocks} "
+            f"blocks, not {producer.task_count()}"
+        )
 
     def _shared_fault(self, producer: LaunchOp, size: int, group: str) -> str | None:
         """Why one of ``size`` blocks each, a ``group``, cannot run a block of it as well."""
@@ -232,11 +248,6 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             return f"{op_label(producer)} cannot share a launch with it"
         if size < 2:
             return f"a {group} has two blocks at least"
-        if producer.task_count() != size * self.task_count():
-            return (
-                f"one block of each runs one of its {self.task_count()} blocks, which takes "
-                f"{size * self.task_count()} blocks, not {producer.task_count()}"
-            )
         if kernel.threads > front.threads:
             return f"it has {kernel.threads} threads a block, and the blocks {front.threads}"
         return None
@@ -250,6 +261,8 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         if front.placed_rows or kernel.placed_rows:
             return "one of the two stores rows of tables, which others read"
         fault = self._shared_fault(producer, size, "cluster")
+        if self.task_count() != producer.task_count() or self.task_count() % max(size, 1):
+            fault = fault or self._count_fault(producer, size)
         if fault is not None:
             return fault
         for output, _ in self.consumed(producer):
@@ -257,19 +270,26 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             tiles = [use.operation for use in argument.uses]
             if len(tiles) != 1 or not isinstance(tiles[0], LocalTileOp):
                 return f"blocks must store {value_label(argument)} as one tile each"
+            numbers = math.prod(shape_of(tiles[0].result.type))
+            if self.is_of_each_block(producer) and numbers > 1:
+                return f"blocks must store one number of {value_label(argument)} each"
         return None
 
     def consumed(self, producer: LaunchOp) -> tuple[tuple[int, int], ...]:
         """The parameters of the producer's kernel, and those of this one, for one tensor each."""
         first = producer.resolve().input_count
         return tuple(
-            (first + producer.outputs.index(argument), index)
+            (first + producer.outputs.index(root), index)
             for index, argument in enumerate(self.arguments)
-            if argument.owner is producer
+            if (root := memory_root(argument)).owner is producer
         )
 
-    def cluster_tensors(self, producer: LaunchOp) -> tuple[dict[int, ClusterTensor], int]:
+    def cluster_tensors(
+        self, producer: LaunchOp, size: int
+    ) -> tuple[dict[int, ClusterTensor], int]:
         """The tensors in distributed shared memory, by the producer's parameter, and their end.
+
+        Clusters have ``size`` blocks; one cluster alone has whole tensors.
 
         They lie after what either kernel has there.  The end is the shared memory of a block, in
         bytes.
@@ -280,11 +300,18 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
         for output in dict(self.consumed(producer)):
             (tile,) = (use.operation for use in front.body.block.args[output].uses)
             assert isinstance(tile, LocalTileOp)  # as verified
-            elements = tile.block_strides()[0]
+            alone = producer.task_count() == size
+            whole = base_layout(resolved_layout_of(tile.source)).cosize()
+            elements = whole if alone else tile.block_strides()[0]
             offset = -(-end // CLUSTER_ALIGNMENT) * CLUSTER_ALIGNMENT
-            tensors[output] = ClusterTensor(elements, offset)
+            last = max(axis for axis, extent in enumerate(front.grid_dim) if extent > 1)
+            tensors[output] = ClusterTensor(elements, offset, tile.block_strides()[last])
             end = offset + elements * element_bytes_of(tile.result.type)
         return tensors, end
+
+    def is_of_each_block(self, producer: LaunchOp) -> bool:
+        """Whether each block of a cluster runs one of its blocks, not the first one alone."""
+        return self.task_count() == producer.task_count()
 
     @property
     def has_blocks(self) -> bool:

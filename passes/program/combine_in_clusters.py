@@ -12,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched
 from mugraph.dialects.cute.layout import Layout
@@ -22,6 +23,7 @@ from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import (
     base_layout,
+    op_label,
     resolved_layout_of,
     shape_of,
     strides_of,
@@ -51,19 +53,30 @@ def cluster_of(producer: sched.LaunchOp, consumer: sched.LaunchOp, target: Targe
     """
     kernels = (producer.resolve(), consumer.resolve())
     size = next((extent for extent in reversed(kernels[0].grid_dim) if extent > 1), 1)
-    planned = all(kernel.smem_bytes is not None for kernel in kernels)
+    placed = all(kernel.smem_bytes is not None for kernel in kernels)
     small = producer.task_count() <= target.multiprocessors
-    # Clusters run before what stands between the two, views of other tensors.
-    known = all(
+    if not placed or target.blocks_per_cluster % size or not (small or is_planned(consumer)):
+        return 0
+    alike = consumer.consumed(producer) and consumer.cluster_fault(producer, size) is None
+    return size if alike else 0
+
+
+def is_planned(consumer: sched.LaunchOp) -> bool:
+    """Whether the plan of a kernel says that its blocks are those of clusters."""
+    return bool(consumer.resolve().decided.clusters)
+
+
+def computes_early(producer: sched.LaunchOp, consumer: sched.LaunchOp) -> bool:
+    """Whether all that a kernel reads is there before its producer, or is its result.
+
+    A cluster runs before what stands between the two: views of other tensors.
+    """
+    return all(
         not isinstance(owner := value.owner, Operation)
         or owner is producer
         or owner.is_before_in_block(producer)
         for value in consumer.arguments
     )
-    if not (planned and small and known) or target.blocks_per_cluster % size:
-        return 0
-    alike = consumer.consumed(producer) and consumer.cluster_fault(producer, size) is None
-    return size if alike else 0
 
 
 def pairs_in(
@@ -86,7 +99,7 @@ def pairs_in(
 
 
 def pairs_of(module: ModuleOp, target: Target) -> Iterator[Pair]:
-    """Choice: kernels for clusters, in programs of which some kernel brings weights.
+    """Choice: kernels for clusters: by their plans, or in programs with weights.
 
     Tasks of persistent kernels wait for what shares their memory as it was planned, so that
     programs with tasks stay as they are.
@@ -99,8 +112,13 @@ def pairs_of(module: ModuleOp, target: Target) -> Iterator[Pair]:
         own = [op for op in function.walk() if isinstance(op, sched.LaunchOp)]
         launches.update(op.resolve() for op in own)
         weights = any(op.resolve().constant_inputs for op in own)
-        if weights and len(function.body.blocks) == 1 and not any(map(is_task, function.walk())):
+        if len(function.body.blocks) == 1 and not any(map(is_task, function.walk())):
             for producer, consumer, size in pairs_in(function, target):
+                planned = is_planned(consumer)
+                if planned != consumer.is_of_each_block(producer) or not (planned or weights):
+                    continue
+                if not planned and not computes_early(producer, consumer):
+                    continue
                 kernels = (producer.resolve(), consumer.resolve())
                 alike = (*kernels, consumer.consumed(producer))
                 found.setdefault(alike, Pair([], size)).launches.append((producer, consumer))
@@ -145,8 +163,17 @@ def lay(kernel: sched.KernelOp, parameter: int, layout: Layout) -> Layout:
 def layouts_of(
     producer: sched.LaunchOp, consumer: sched.LaunchOp
 ) -> dict[tuple[sched.KernelOp, int], Layout]:
-    """Choice: how tensors between two kernels lie, by their parameters; empty if they cannot."""
+    """Choice: how tensors between two kernels lie, by their parameters; empty if they cannot.
+
+    Rows that are planned for clusters have theirs in one place as they lie.
+    """
     front, layouts = producer.resolve(), dict[tuple[sched.KernelOp, int], Layout]()
+    if is_planned(consumer):
+        return {
+            place: base_layout(resolved_layout_of(place[0].body.block.args[place[1]]))
+            for output, index in consumer.consumed(producer)
+            for place in ((front, output), (consumer.resolve(), index))
+        }
     for output, index in consumer.consumed(producer):
         (tile,) = (use.operation for use in front.body.block.args[output].uses)
         assert isinstance(tile, sched.LocalTileOp)  # as verified
@@ -165,27 +192,42 @@ def load_at_once(kernel: sched.KernelOp, parameter: int) -> None:
                 read.operation.asynchronous = None
 
 
+def require_clusters(module: ModuleOp) -> None:
+    """Raises ``PassFailedException`` where a plan asks for clusters that a kernel cannot have."""
+    for launch in module.walk():
+        if not isinstance(launch, sched.LaunchOp) or launch.cluster is not None:
+            continue
+        if launch.resolve().decided.requires("clusters") and is_planned(launch):
+            raise PassFailedException(
+                f"--combine-in-clusters: {op_label(launch.resolve())} cannot have clusters = true: "
+                "the kernel in front must have as many blocks, compute parts of the rows that it "
+                "goes on with, and store them as one tile a block, those of a row along the last "
+                "axis of a grid, 2, 4 or 8; leave it out, or write preferred = [clusters]"
+            )
+
+
 def combine_in_clusters(pair: Pair) -> None:
     """Rewrite: lets clusters run both kernels."""
     producer, consumer = pair.launches[0]
     for _output, index in consumer.consumed(producer):
         load_at_once(consumer.resolve(), index)
     for producer, consumer in pair.launches:
-        block = producer.parent
-        assert block is not None
-        consumer.detach()
-        block.insert_op_after(consumer, producer)
+        if not is_planned(consumer):
+            block = producer.parent
+            assert block is not None
+            consumer.detach()
+            block.insert_op_after(consumer, producer)
         consumer.set_joined()
         consumer.cluster = IntegerAttr(pair.size, i64)
-        for output, index in consumer.consumed(producer):
+        for _output, index in consumer.consumed(producer):
             value = consumer.arguments[index]
-            layout = resolved_layout_of(producer.resolve().body.block.args[output])
+            layout = resolved_layout_of(consumer.resolve().body.block.args[index])
             Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
 
 
 @dataclass(frozen=True)
 class CombineInClustersPass(ModulePass):
-    """Lets the blocks that compute parts of sums combine them, by distributed shared memory.
+    """Lets the blocks that compute parts combine them, by distributed shared memory.
 
     The pass joins a kernel that computes parts of tiles with the next kernel, if that one has a
     block for each of these tiles and no more threads, and nothing else reads the parts. The blocks
@@ -193,6 +235,11 @@ class CombineInClustersPass(ModulePass):
     parts to shared memory of the first block, which combines them. The tensors get layouts in which
     the parts of a tile lie in one place. Only programs with weights are changed, and only kernels
     whose blocks all run at once. Clusters have sizes that all devices of the target support.
+
+    A kernel whose plan says ``clusters`` goes on with rows of which the kernel in front computes
+    parts, such as the largest element and the sum.  It has as many blocks, and each block of a
+    cluster runs its own, which reads the parts from the first block.
+
     The workspace is planned anew.  Pre-condition: ``--join-launches``.
 
     Before::
@@ -221,7 +268,8 @@ class CombineInClustersPass(ModulePass):
             before = {place: lay(*place, layout) for place, layout in layouts.items()}
             fit = bool(layouts) and all(
                 read_across_clusters(*launches, pair.size) is None
-                and launches[1].cluster_tensors(launches[0])[1] <= target.shared_memory_per_block
+                and launches[1].cluster_tensors(launches[0], pair.size)[1]
+                <= target.shared_memory_per_block
                 for launches in pair.launches
             )
             if not fit:
@@ -230,6 +278,7 @@ class CombineInClustersPass(ModulePass):
                 continue
             combine_in_clusters(pair)
             functions.update((producer.parent_op(), None) for producer, _ in pair.launches)
+        require_clusters(op)
         for function in functions:
             if isinstance(function, FuncOp) and WORKSPACE_BYTES in function.attributes:
                 plan_dtensor_memory(function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
@@ -30,6 +31,7 @@ from mugraph.passes.program.fuse_kernels.packed_products import (
 )
 from mugraph.passes.program.fuse_kernels.parts_of_sums import divide_sums
 from mugraph.passes.program.fuse_kernels.recompute import recompute
+from mugraph.passes.program.fuse_kernels.row_clusters import parts_in_clusters, share_clusters
 from mugraph.passes.program.fuse_kernels.simplify import simplify_program, write_results_again
 from mugraph.passes.program.fuse_kernels.stacks import join_stacks
 from mugraph.passes.program.fuse_kernels.times import time_as_written
@@ -221,7 +223,7 @@ def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
     """The kernels of a program without scans.
 
     Small programs are searched again, as copies that compute again what takes longer to load, that
-    divide long rows, or that take packed products apart.
+    divide long rows, among blocks or in clusters, or that take packed products apart.
     """
     unpacked = function.clone() if has_packed_products(function) else None
     written = Found.of(function, target, certificates=certificates)
@@ -238,6 +240,11 @@ def _found(function: FuncOp, target: Target, *, certificates: bool) -> Found:
         if is_other:
             other = Found.of_prepared(copy, target, certificates=certificates, known=known)
             best = min(best, other, key=lambda found: found.time)
+    in_clusters = function.clone()
+    if divide_rows(in_clusters, partial(parts_in_clusters, target)):
+        other = Found.of_prepared(in_clusters, target, certificates=certificates, known=known)
+        if share_clusters(other.fusion, other.groups, target) and other.time < best.time:
+            best = other
     if unpacked is not None and unpack_products(unpacked):
         prepare_program(unpacked)
         other = Found.of_prepared(unpacked, target, certificates=certificates, known=known)

@@ -10,6 +10,7 @@ what is left to do with it by another kernel.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
@@ -64,6 +65,8 @@ def count_of_parts(rows: int, extent: int) -> int | None:
 class DividedRows:
     """Writes the reductions of a function's long rows in parts."""
 
+    count_of: Callable[[int, int], int | None] = count_of_parts
+    """Into how many parts rows are divided, by their number and length."""
     parts: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     """Tensors seen as [..., parts, elements of a part]."""
     largest: dict[SSAValue, tuple[SSAValue, SSAValue]] = field(
@@ -77,7 +80,7 @@ class DividedRows:
         last = op.reduced_dim == len(leading) and shape_of(op.result.type)[-1] == 1
         if not last or extent < LONG_ROW or is_integer(element_type_of(op.input.type)):
             return False
-        count = count_of_parts(math.prod(leading), extent)
+        count = self.count_of(math.prod(leading), extent)
         if count is None:
             return False
         steps = Expansion()
@@ -146,9 +149,11 @@ def _of_part(value: SSAValue, steps: Expansion) -> SSAValue:
     return steps.add(kn.ReshapeOp(value, type_))
 
 
-def divide_rows(function: FuncOp) -> bool:
+def divide_rows(
+    function: FuncOp, count_of: Callable[[int, int], int | None] = count_of_parts
+) -> bool:
     """Writes all reductions of long rows of a function in parts; whether there were any."""
-    divided = DividedRows()
+    divided = DividedRows(count_of)
     found = [op for op in function.body.block.ops if isinstance(op, kn.ReductionOp)]
     changed = sum(divided.rewrite(op) for op in found) > 0
     cse(function.body)

@@ -9,6 +9,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.dialects import sched
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn.workspace import memory_root
 from mugraph.dialects.sched.mappings import IntArray
 from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.tensor_types import (
@@ -19,6 +21,7 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.passes.memory.findings import Finding, HazardKind
+from mugraph.passes.memory.lifetimes import views_of
 
 
 def elements_of(argument: BlockArgument, kernel: sched.KernelOp) -> IntArray | None:
@@ -48,7 +51,7 @@ def elements_of(argument: BlockArgument, kernel: sched.KernelOp) -> IntArray | N
 def read_across_clusters(
     producer: sched.LaunchOp, consumer: sched.LaunchOp, size: int
 ) -> SSAValue | None:
-    """The first tensor that does not go from the blocks of each cluster to one block alone.
+    """The first tensor that does not go from the blocks of each cluster to its blocks alone.
 
     Block b of a kernel is of cluster b modulo the number of clusters.  All that a cluster writes,
     and all that it reads, must lie in its part of the tensor (:class:`sched.ClusterTensor`), and
@@ -56,12 +59,16 @@ def read_across_clusters(
     """
     writer, reader = producer.resolve(), consumer.resolve()
     clusters = producer.task_count() // size
-    tensors, _ = consumer.cluster_tensors(producer)
+    tensors, _ = consumer.cluster_tensors(producer, size)
     for output, index in consumer.consumed(producer):
         argument = consumer.arguments[index]
         written = elements_of(writer.body.block.args[output], writer)
         read = elements_of(reader.body.block.args[index], reader)
-        alone = all(use.operation is consumer for use in argument.uses)
+        alone = all(
+            use.operation is consumer or isinstance(use.operation, SharesMemory)
+            for seen in views_of(memory_root(argument))
+            for use in seen.uses
+        )
         if written is None or read is None or not alone:
             return argument
         elements = max(tensors[output].elements, 1)
@@ -77,7 +84,7 @@ def find_cluster_hazards(function: FuncOp) -> Iterator[Finding]:
     """Each kernel in clusters that reads what another cluster writes."""
     for op in function.walk():
         if isinstance(op, sched.LaunchOp) and op.cluster is not None:
-            producer, size = op.prev_op, op.cluster.value.data
+            producer, size = op.in_front(), op.cluster.value.data
             assert isinstance(producer, sched.LaunchOp)  # as verified
             value = read_across_clusters(producer, op, size)
             if value is not None:

@@ -142,6 +142,16 @@ __device__ __forceinline__ void cluster_start() {
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;\n" ::: "memory");
 }
 
+// The same in two steps, between which threads do something else.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;\n" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;\n" ::: "memory"); }
+
+// Gives a number of this block to the others of its cluster, which have it at the same place. A cluster barrier follows.
+template <int kBlocks, class T>
+__device__ __forceinline__ void give_to_cluster(T* place) {
+  if (threadIdx.x < kBlocks) *in_block(place, threadIdx.x) = *place;
+}
+
 // Waits for all threads of the cluster that have not ended; warps need not be together.
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;\n" ::: "memory");

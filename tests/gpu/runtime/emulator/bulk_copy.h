@@ -289,9 +289,15 @@ inline void cluster_barrier() {
   emulator::wait(emulator::of_cluster, static_cast<int>(emulator::cluster->size() * emulator::block->fibers.size()));
 }
 inline void cluster_start() { cluster_barrier(); }
+inline void cluster_arrive() {}
+inline void cluster_wait() { cluster_barrier(); }
 template <class T>
 T* in_block(T* place, int rank) {
   return emulator::at_block(place, rank);
+}
+template <int kBlocks, class T>
+void give_to_cluster(T* place) {
+  if (threadIdx.x < kBlocks) *in_block(place, threadIdx.x) = *place;
 }
 inline void mbarrier_arrive_at(uint64_t* barrier, uint32_t rank) {
   emulator::in_block(rank, [&] { emulator::arrive(barrier, 0); });

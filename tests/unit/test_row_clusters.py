@@ -1,0 +1,126 @@
+"""Rows of which the blocks of a cluster have a part each: both kernels of them in one launch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulated_programs import check_emulated_later
+from row_programs import softmax
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import PassPipeline
+from xdsl.utils.exceptions import PassFailedException
+
+from mugraph.dialects import sched
+from mugraph.passes.compile import before_planning
+from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.program.fuse_kernels.row_clusters import parts_in_clusters
+from mugraph.passes.targets import target_named
+from mugraph.passes.transpile import transpile_pipeline
+from mugraph.reading import make_context, parse_text
+from mugraph.runtime.cuda import generate_cuda, only_function
+from mugraph.runtime.execute import CudaModule
+from mugraph.runtime.interpreter import run_function
+
+TARGET = target_named("h200")
+
+ROWS = """
+func.func @f(%x: tensor<ROWSx256xf16>) -> tensor<ROWSx256xf16> {
+  %v = kn.view %x : tensor<ROWSx256xf16> -> tensor<ROWSx4x64xf16>
+  %m, %s = kn.customized %v grid [ROWS, 4, 1] block [32, 1, 1] forloop 1 plan <tiles = written, loads = cp_async> {
+  ^bb0(%dx: tensor<ROWSx4x64xf16>):
+    %sx = tb.input %dx imap [0, 1, -1] : tensor<ROWSx4x64xf16> -> !tb.stensor<1x1x64xf16>
+    %max, %fall = tb.reduction_max %sx dim 2 : !tb.stensor<1x1x64xf16> -> (!tb.stensor<1x1x1xf32>, !tb.stensor<1x1x1xf32>)
+    %d = tb.sub %sx, %max : (!tb.stensor<1x1x64xf16>, !tb.stensor<1x1x1xf32>) -> !tb.stensor<1x1x64xf32>
+    %e = tb.exp %d : !tb.stensor<1x1x64xf32> -> !tb.stensor<1x1x64xf32>
+    %sum = tb.reduction %e dim 2 : !tb.stensor<1x1x64xf32> -> !tb.stensor<1x1x1xf32>
+    tb.output %max omap [0, 1, -1] : !tb.stensor<1x1x1xf32> -> tensor<ROWSx4x1xf32>
+    tb.output %sum omap [0, 1, -1] : !tb.stensor<1x1x1xf32> -> tensor<ROWSx4x1xf32>
+  } : (tensor<ROWSx4x64xf16>) -> (tensor<ROWSx4x1xf32>, tensor<ROWSx4x1xf32>)
+  %m2 = kn.view %m : tensor<ROWSx4x1xf32> -> tensor<ROWSx4xf32>
+  %s2 = kn.view %s : tensor<ROWSx4x1xf32> -> tensor<ROWSx4xf32>
+  %y = kn.customized %m2, %s2, %x grid [ROWS, 4, 1] block [32, 1, 1] forloop 1 plan <tiles = written, loads = cp_async, clusters = true> {
+  ^bb0(%dm: tensor<ROWSx4xf32>, %ds: tensor<ROWSx4xf32>, %dx: tensor<ROWSx256xf16>):
+    %sm = tb.input %dm imap [0, -1, -1] : tensor<ROWSx4xf32> -> !tb.stensor<1x4xf32>
+    %max, %fall = tb.reduction_max %sm dim 1 : !tb.stensor<1x4xf32> -> (!tb.stensor<1x1xf32>, !tb.stensor<1x1xf32>)
+    %d = tb.sub %sm, %max : (!tb.stensor<1x4xf32>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x4xf32>
+    %e = tb.exp %d : !tb.stensor<1x4xf32> -> !tb.stensor<1x4xf32>
+    %ss = tb.input %ds imap [0, -1, -1] : tensor<ROWSx4xf32> -> !tb.stensor<1x4xf32>
+    %w = tb.mul %ss, %e : (!tb.stensor<1x4xf32>, !tb.stensor<1x4xf32>) -> !tb.stensor<1x4xf32>
+    %sum = tb.reduction %w dim 1 : !tb.stensor<1x4xf32> -> !tb.stensor<1x1xf32>
+    %sx = tb.input %dx imap [0, 1, -1] : tensor<ROWSx256xf16> -> !tb.stensor<1x64xf16>
+    %dx2 = tb.sub %sx, %max : (!tb.stensor<1x64xf16>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x64xf32>
+    %ex = tb.exp %dx2 : !tb.stensor<1x64xf32> -> !tb.stensor<1x64xf32>
+    %q = tb.div %ex, %sum : (!tb.stensor<1x64xf32>, !tb.stensor<1x1xf32>) -> !tb.stensor<1x64xf16>
+    tb.output %q omap [0, 1, -1] : !tb.stensor<1x64xf16> -> tensor<ROWSx256xf16>
+  } : (tensor<ROWSx4xf32>, tensor<ROWSx4xf32>, tensor<ROWSx256xf16>) -> tensor<ROWSx256xf16>
+  func.return %y : tensor<ROWSx256xf16>
+}
+"""  # noqa: E501 the text as it is printed
+
+
+def scheduled(text: str) -> ModuleOp:
+    """The finished schedule, without hazards."""
+    module = parse_text(make_context(), text, "f")
+    PassPipeline(transpile_pipeline("sm_90a")).apply(make_context(), module)
+    module.verify()
+    return module
+
+
+def clusters_of(module: ModuleOp) -> list[int]:
+    """The sizes of the clusters of a program's launches."""
+    found = (op.cluster for op in module.walk() if isinstance(op, sched.LaunchOp))
+    return [size.value.data for size in found if size is not None]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_each_block_goes_on_with_its_part(rows: int) -> None:
+    """Once each has given its numbers to all others."""
+    text = ROWS.replace("ROWS", str(rows))
+    module = scheduled(text)
+    assert clusters_of(module) == [4]
+    made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
+    assert made.source.count("mugraph::launch(") == 1
+    assert made.source.count("mugraph::give_to_cluster<4>(") == 2
+    x = (3 * np.random.default_rng(5).standard_normal((rows, 256))).astype(np.float16)
+    powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    expected = powers / powers.sum(axis=1, keepdims=True)
+    for level in ("logical", "address"):
+        (result,) = run_function(module, None, [x], level=level)
+        np.testing.assert_allclose(result, expected, rtol=2**-9, atol=2**-20)
+
+    def check(kernels: CudaModule) -> None:
+        np.testing.assert_allclose(kernels.run([x])[0], expected, rtol=2**-9, atol=2**-20)
+
+    check_emulated_later(made, check)
+
+
+def test_other_grids_cannot_have_clusters() -> None:
+    """A plan that says so is refused: here the second kernel has half as many blocks."""
+    text = ROWS.replace("ROWS", "4")
+    second = text.index("grid", text.index("%y ="))
+    text = text[:second] + text[second:].replace("[4, 4, 1]", "[2, 4, 1]", 1)
+    text = text.replace("!tb.stensor<1x4xf32>", "!tb.stensor<2x4xf32>")
+    head, tail = text[:second], text[second:]
+    tail = tail.replace("stensor<1x64", "stensor<2x64").replace("stensor<1x1x", "stensor<2x1x")
+    tail = tail.replace("stensor<1x1xf32", "stensor<2x1xf32")
+    with pytest.raises(PassFailedException, match="cannot have clusters = true"):
+        scheduled(head + tail)
+
+
+@pytest.mark.parametrize(("rows", "clusters"), [(7, True), (16, None)])
+def test_few_long_rows_are_planned_for_clusters(rows: int, clusters: bool | None) -> None:
+    """On an H200 7 rows took 3.22 us so and 3.77 without, 16 of 17,920 elements 3.50 and 3.34."""
+    module = softmax(rows, 32000)
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
+    *_, last = custom_kernels(only_function(module))
+    assert last.decided.clusters is clusters
+    assert clusters is None or last.decided.grid == (rows, 8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "extent", "parts"),
+    [(16, 17920, 8), (33, 65536, 4), (64, 28672, 2), (132, 65536, None), (16, 17928, None)],
+)
+def test_all_clusters_run_at_once(rows: int, extent: int, parts: int | None) -> None:
+    """Of whole vectors; not of more blocks than there are multiprocessors."""
+    assert parts_in_clusters(TARGET, rows, extent) == parts

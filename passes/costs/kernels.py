@@ -365,7 +365,8 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
         return LAUNCH_NS + min(chain_ns(shape, each, target) for each in staged)
     clock = target.clock_ghz
     loop_bytes, first_bytes, tensor_bytes, *_ = shape.loading
-    resident = resident_blocks(shape, stages, target)
+    fewest = shape.loop.converts_in_turn(shape.threads, target)
+    resident = resident_blocks(shape, FEWEST_STAGES if fewest else stages, target)
     groups: Ring | None = None
     if shape.loop.is_of_groups(shape.threads, target) and not shape.loop.converts:
         groups = ring_of(shape, target)
@@ -419,6 +420,7 @@ def estimate(shape: KernelShape, target: Target) -> float | None:
     if shape.loop.converts:
         if together == 1:
             each += shape.loop.waiting_cycles(shape.threads, target)
+        each -= shape.loop.hidden_cycles(shape.threads, together, target)
         # Others convert while a block begins.
         starts = min(starts, max(shape.blocks / (target.multiprocessors * resident), 1.0))
     if shape.loop.chained and shape.turns > stages:

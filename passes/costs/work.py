@@ -60,6 +60,15 @@ WIDE_CONVERSION = 3.0
 """The same of a group that has more columns than one instruction, or more than 128 of the depth a
 turn: 64 rows and 14336 x 4096 weights of 4 bits took 63.8 us with 128 columns a group and 29.2 with
 64, 8192 x 8192 of 8 bits 53.2 with 256 of the depth and 30.0 with 128."""
+SLICED_CONVERSION = 1.15
+"""The same of as many single warps, which have pairs of matrices of their own: 64 rows and 8192 x
+8192 weights of 4 bits took 33.4 us so where 31.2 were estimated."""
+SHARED_ROWS, LEFT_WAITING = 64, 0.5
+"""Rows for which groups that convert numbers of 4 bits were timed with several blocks a
+multiprocessor, and what each block more leaves of the time that a turn takes besides.
+
+64 rows took 43.7 us on an H200 of 8192 x 8192 by blocks alone, 31.6 and 29.5 by two and four; of
+4096 x 14336 28.2 and 25.8 by two and four (``benchmarks/results/narrow_weights_h200.md``)."""
 CONVERTED_STEPS = 8
 """Of :data:`INSTRUCTION` along the depth, at most, whose operands a group has in registers."""
 MORE_WARPS = 0.2
@@ -385,6 +394,10 @@ class PhaseWork(NamedTuple):
             and all(product.fills_groups(groups) for product in self.products)
         )
 
+    def is_sliced(self, warps: int) -> bool:
+        """Whether single warps have pairs of matrices of their own (``--slice-products``)."""
+        return self.pairs > 1 and self.shares_pairs(warps)
+
     def element_cycles(self, threads: int, target: Target) -> float:
         """Of what is computed that is no product."""
         lanes = min(threads, target.schedulers_per_multiprocessor * target.warp_size * 2)
@@ -457,6 +470,9 @@ class PhaseWork(NamedTuple):
         groups = threads // GROUP_THREADS
         if any(each.is_wide(groups) for each in self.products):
             issues *= WIDE_CONVERSION
+        few = self.products[0].sizes[0] == SHARED_ROWS
+        if few and self.is_sliced(threads // target.warp_size):
+            issues *= SLICED_CONVERSION
         return CONVERTING_TURN_CYCLES + issues * issue_cycles(target)
 
     @property
@@ -464,12 +480,30 @@ class PhaseWork(NamedTuple):
         """Whether threads convert what is multiplied, and pass no product on."""
         return not self.chained and any(each.converted for each in self.products)
 
+    def converts_in_turn(self, threads: int, target: Target) -> bool:
+        """Whether warp groups convert 4 bits of what they multiply, beside those of other blocks.
+
+        Low bits and high bits are a product each.
+        """
+        timed = len(self.products) == 2 and self.products[0].sizes[0] == SHARED_ROWS
+        sliced = self.is_sliced(threads // target.warp_size)
+        return timed and self.converts and not sliced and self.suits_groups(threads, target)
+
     def waiting_cycles(self, threads: int, target: Target) -> float:
         """How much longer a warp group converts that has a multiprocessor alone."""
         if threads != GROUP_THREADS or not self.suits_groups(threads, target):
             return 0.0
         issues = sum(each.converted * each.conversion for each in self.products)
         return (LONE_GROUP - 1) * issues * issue_cycles(target)
+
+    def hidden_cycles(self, threads: int, blocks: int, target: Target) -> float:
+        """What ``blocks`` that share a multiprocessor hide of what each turn takes besides.
+
+        While one waits, others convert.
+        """
+        if not self.converts_in_turn(threads, target):
+            return 0.0
+        return CONVERTING_TURN_CYCLES * (1 - LEFT_WAITING ** (blocks - 1))
 
     @staticmethod
     def _product_cycles(product: Product, warps: int, target: Target) -> tuple[float, float]:

@@ -448,13 +448,17 @@ def chosen_of_4_bits(rows: int, columns: int, depth: int) -> TileChoice:
     return chosen
 
 
-def test_warp_groups_share_what_they_convert() -> None:
-    """Two groups of 64 columns each, and about as many blocks as multiprocessors.
-
-    An iteration has 256 of the depth: no step of the conversion takes shared memory.
-    """
-    chosen = chosen_of_4_bits(64, 14336, 4096).partition
-    assert (chosen.grid, chosen.block[0], chosen.forloop) == ((112, 1, 1), 256, 16)
+@pytest.mark.parametrize(
+    ("columns", "depth", "parts"), [(8192, 8192, 4), (4096, 14336, 8), (14336, 4096, 1)]
+)
+def test_warp_groups_convert_beside_those_of_other_blocks(
+    columns: int, depth: int, parts: int
+) -> None:
+    """One group of 64 columns, and one of weights an iteration, by blocks that share processors."""
+    chosen = chosen_of_4_bits(64, columns, depth)
+    partition = chosen.partition
+    tiles = (partition.grid[0], partition.block[0], partition.forloop, chosen.split)
+    assert tiles == (columns // 64, 128, depth // 128, parts)
 
 
 @pytest.mark.parametrize("depth", [4096, 12288, 14336])

@@ -46,34 +46,35 @@ def is_passed_on(op: tb.ReductionMaxOp) -> bool:
     return bool(after) and not any(isinstance(user, ReturnOp) for user in after)
 
 
-def is_masked(value: SSAValue, seen: set[SSAValue] | None = None) -> bool:
+def is_masked(value: SSAValue) -> bool:
     """Whether a mask makes some elements of a tensor minus infinity.
 
-    ``seen`` are tensors that have been looked at.
+    Of a model with many layers the way to its first tensors is longer than Python's stack.
     """
-    seen = set[SSAValue]() if seen is None else seen
-    if value in seen:
-        return False
-    seen.add(value)
-    owner = value.owner
-    match owner:
-        case tb.MaskOp() if owner.condition is not None and owner.constant == -math.inf:
-            return True
-        case kn.MaskOp() if owner.constant == -math.inf:
-            return True
-        case tb.InputOp():
-            sources = _loaded(owner)
-        case kn.CustomizedOp():
-            outputs = [op for op in owner.body.block.ops if isinstance(op, tb.OutputOp)]
-            stored = zip(owner.results, outputs, strict=True)
-            sources = [output.stensor for result, output in stored if result is value]
-        case tb.ElementwiseOp() | kn.ElementwiseOp() | kn.MaskOp():
-            sources = owner.operands
-        case kn.MovesElements() | kn.RegroupOp() | kn.ViewOp():
-            sources = owner.operands
-        case _:
-            sources = ()
-    return any(is_masked(source, seen) for source in sources)
+    seen, waiting = set[SSAValue](), [value]
+    while waiting:
+        tensor = waiting.pop()
+        if tensor in seen:
+            continue
+        seen.add(tensor)
+        match owner := tensor.owner:
+            case tb.MaskOp() if owner.condition is not None and owner.constant == -math.inf:
+                return True
+            case kn.MaskOp() if owner.constant == -math.inf:
+                return True
+            case tb.InputOp():
+                waiting += _loaded(owner)
+            case kn.CustomizedOp():
+                outputs = [op for op in owner.body.block.ops if isinstance(op, tb.OutputOp)]
+                stored = zip(owner.results, outputs, strict=True)
+                waiting += [output.stensor for result, output in stored if result is tensor]
+            case tb.ElementwiseOp() | kn.ElementwiseOp() | kn.MaskOp():
+                waiting += owner.operands
+            case kn.MovesElements() | kn.RegroupOp() | kn.ViewOp():
+                waiting += owner.operands
+            case _:
+                pass
+    return False
 
 
 def _loaded(load: tb.InputOp) -> Sequence[SSAValue]:

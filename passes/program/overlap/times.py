@@ -50,7 +50,7 @@ beside that, takes as long: 32 for 8.4 MB and 22 for 4.2 MB.
 COPIED = 8.0
 """Microseconds from the end of a function to the first byte of a copy of its result.
 
-5 to 9.7 on four H200, by PyTorch's profiler, behind products of 1,024 x 2,048 x 8,192.
+3 to 11 on four H200, by PyTorch's profiler, behind products of 1,024 x 2,048 x 8,192.
 """
 MET_BEHIND = 3.5
 """Microseconds from the end of the last copy to the meeting behind it, by the same profile."""

@@ -450,6 +450,31 @@ def test_products_overlap_as_takes_the_least_time() -> None:
         assert overlaps("all-reduce", devices, rows, depth, 8192) == way
 
 
+@pytest.mark.parametrize(
+    ("collective", "rows", "depth", "columns", "kernels"),
+    [
+        # As was fastest on four H200.  One all-reduce, where partitioning may gather operands.
+        ("all-reduce", 4096, 2048, 8192, 4),
+        ("all-reduce", 4096, 4096, 8192, 4),
+        ("all-reduce", 4096, 8192, 8192, 4),
+        ("all-reduce", 1024, 28672, 8192, 4),
+        # Kernels of two parts leave a copy behind the last one; tiles for all multiprocessors do
+        # not outweigh that, and they do before a product.
+        ("reduce-scatter", 1024, 28672, 8192, 4),
+        ("reduce-scatter", 4096, 28672, 8192, 4),
+        ("all-gather", 1024, 8192, 28672, 2),
+    ],
+)
+def test_products_are_in_as_many_parts_as_takes_the_least_time_on_four_devices(
+    collective: str, rows: int, depth: int, columns: int, kernels: int
+) -> None:
+    text = product(collective, 4, rows, depth, columns).replace("xf32>", "xbf16>")
+    module = parse_text(make_context(), text, "product")
+    PartitionPass().apply(make_context(), module)
+    assert overlap_of(module) == "in parts"
+    assert sum(isinstance(op, kn.MatmulOp) for op in module.walk()) == kernels
+
+
 def test_the_last_range_is_an_eighth_where_its_tiles_are_enough() -> None:
     """So it was faster on two H200: of 256 x 8,192 elements, and not of 128."""
     for rows, last in ((4096, 256), (2048, 256)):

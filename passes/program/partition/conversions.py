@@ -16,10 +16,12 @@ from mugraph.dialects.reductions import Combiner
 from mugraph.dialects.shapes import ShapeError
 from mugraph.dialects.sharding import Axes, Mesh, Sharding, part_type
 from mugraph.dialects.tensor_types import bytes_of, shape_of
+from mugraph.passes.costs.devices import COPIED_BYTES, links_between
 
 WORK_PER_BYTE = 1000
 """Multiplications in the time of a byte that a device sends.  An H200 multiplies 3.8e14 pairs a
-second and sends 3.65e11 bytes (``benchmarks/results/collectives_h200x2.md``)."""
+second and sends 3.65e11 bytes (``benchmarks/results/collectives_h200x2.md``).  Tensors that are
+not summed go at a pace of their own (``Links``)."""
 
 WORK_PER_START = 5_700_000_000
 """Multiplications in the 15 us that a collective takes whatever it sends: NCCL's take 10 to 12, and
@@ -43,10 +45,13 @@ class Cost(NamedTuple):
     """Bytes."""
 
     @staticmethod
-    def of_collective(sent: int, copied: int) -> Cost:
-        """The cost of a collective in which a device sends, and copies, so many bytes."""
-        time = WORK_PER_START + sent * WORK_PER_BYTE + copied * WORK_PER_COPIED_BYTE
-        return Cost(time, 1, 0, sent)
+    def of_collective(sent: int, copied: int, pace: float = COPIED_BYTES) -> Cost:
+        """The cost of a collective in which a device sends, and copies, so many bytes.
+
+        It sends so many a microsecond as ``pace`` says.
+        """
+        time = WORK_PER_START + round(sent * WORK_PER_BYTE * COPIED_BYTES / pace)
+        return Cost(time + copied * WORK_PER_COPIED_BYTE, 1, 0, sent)
 
     def plus(self, other: Cost) -> Cost:
         """Both together."""
@@ -83,7 +88,11 @@ class ConversionStep(NamedTuple):
             copied += own
         if self.joined is not None and not _is_outermost(part, self.joined):
             copied += own * (1 if self.cut is not None else size)
-        return Cost.of_collective(sent, copied)
+        if self.combiner is not None:
+            return Cost.of_collective(sent, copied)
+        links = links_between(size)
+        pace = links.gathered_bytes if self.cut is None else links.exchanged_bytes
+        return Cost.of_collective(sent, copied, pace)
 
     @property
     def name(self) -> str:

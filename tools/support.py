@@ -32,7 +32,7 @@ from mugraph.tools.diagnostics import describe_error
 TYPES = tuple(map(str, ELEMENT_TYPES))
 """The columns."""
 
-NOT_RUN_YET: dict[str, tuple[str, ...]] = {"kn.invert_places": ("i32", "i64")}
+NOT_RUN_YET: dict[str, tuple[str, ...]] = {}
 """Operators, with their element types, whose cases have been compiled and run on a CPU only.
 
 A test requires that they are just those which the last run of the cases on a GPU lacks.

@@ -49,12 +49,17 @@ class NamedRows:
     """The extents of the rows' numbers: the kernel's result has these, and then those of a row."""
 
 
-def are_distinct(numbers: SSAValue) -> bool:
-    """Analysis: whether no two numbers of a list are the same."""
+def name_distinct_rows(numbers: SSAValue, count: int) -> bool:
+    """Analysis: whether each number of a list names one of ``count`` rows, and no two the same.
+
+    A gather takes the nearest row for a number that names none, so that two may take one.
+    """
     owner = numbers.owner
     if isinstance(owner, kn.GatherOp):
-        return are_distinct(owner.table) and are_distinct(owner.rows)
-    return isinstance(owner, MakesDistinctNumbers) and numbers in owner.distinct_lists()
+        listed = shape_of(owner.table.type)[0]
+        return name_distinct_rows(owner.table, count) and name_distinct_rows(owner.rows, listed)
+    lists = owner.distinct_lists() if isinstance(owner, MakesDistinctNumbers) else {}
+    return numbers in lists and lists[numbers] <= count
 
 
 def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
@@ -73,7 +78,7 @@ def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
         if isinstance(owner, kn.GatherOp):
             count, *inner = shape_of(owner.table.type)
             is_list = len(shape_of(owner.rows.type)) == 1 and tuple(inner) == row
-            if not is_list or not are_distinct(owner.rows):
+            if not is_list or not name_distinct_rows(owner.rows, count):
                 return None
             lists.append(owner.rows)
         value = owner.operands[0]

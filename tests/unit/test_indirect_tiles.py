@@ -22,6 +22,7 @@ from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.interpreter import ExecutionError, run_function
 from mugraph.tools.export_mirage import MirageExportError, export_mirage
+from mugraph.tools.random_inputs import random_inputs
 
 ROWS = 20
 
@@ -194,6 +195,16 @@ def test_rows_are_stored_where_numbers_say(splits: int) -> None:
     for each, level in ((module, "logical"), (scheduled, "logical"), (scheduled, "address")):
         (found,) = run_function(each, None, inputs, level=level)
         np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=2e-3, atol=4e-3)
+
+
+def test_random_numbers_of_rows_that_are_stored_are_all_different() -> None:
+    """Also those that a schedule takes: some of 64 say none of the 50 rows."""
+    module = stored().module()
+    scheduled = module.clone()
+    TranspilePass().apply(make_context(), scheduled)
+    for each in (module, scheduled):
+        *_, numbers = random_inputs(only_function(each), [1, 1, 1], 0)
+        assert sorted(numbers.reshape(-1)) == list(range(64))
 
 
 @pytest.mark.parametrize("number", [7, -1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -48,8 +48,8 @@ class MakesDistinctNumbers(Operation, Abstract):
     """An operator that makes lists of which no two numbers are the same."""
 
     @abstractmethod
-    def distinct_lists(self) -> Sequence[SSAValue]:
-        """Those of its results that are such lists."""
+    def distinct_lists(self) -> Mapping[SSAValue, int]:
+        """Those of its results that are such lists; for each, what all of its numbers are below."""
 
 
 class CutsRows(IRDLOperation, ReadsRows):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -95,9 +95,9 @@ class GroupTilesOp(_TableOp, MakesDistinctNumbers):
             properties={"size": IntegerAttr(size, i64)},
         )
 
-    def distinct_lists(self) -> Sequence[SSAValue]:
-        """The places of rows."""
-        return [self.places]
+    def distinct_lists(self) -> Mapping[SSAValue, int]:
+        """The places of rows, in all tiles."""
+        return {self.places: shape_of(self.groups.type)[0] * self.rows_of_a_tile}
 
     rows_of_a_tile = number_of("size")
     """How many rows a tile has."""
@@ -149,9 +149,10 @@ class SortGroupsOp(_TableOp, ReadsRows, MakesDistinctNumbers):
             result_types=result_types or [TensorType(i32, n) for n in (rows, rows, [count])],
         )
 
-    def distinct_lists(self) -> Sequence[SSAValue]:
-        """The order and the places."""
-        return self.order, self.places
+    def distinct_lists(self) -> Mapping[SSAValue, int]:
+        """The order and the places, each a permutation of the rows."""
+        (rows,) = shape_of(self.groups.type)
+        return {self.order: rows, self.places: rows}
 
     def rows_named(self, operand: int) -> int | None:
         """Of the first operand, a group each: as many as there are ends."""

@@ -151,6 +151,10 @@ class LocalTileOp(CutsRows, TakesDistinctNumbers):
         """Whether it is written: what copies or stores name behind their source."""
         return any(use.index == 1 for use in self.result.uses)
 
+    def rows_named(self, operand: int) -> int | None:
+        """The rows, of numbers of those that are read; one is written nowhere if there is none."""
+        return None if self.is_written else super().rows_named(operand)
+
     def takes_distinct(self, operand: int) -> bool:
         """Of the numbers of rows that are written."""
         return self.is_written and self.operands[operand] is self.through

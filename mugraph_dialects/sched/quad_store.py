@@ -61,8 +61,9 @@ def quad_store_problem(fragment: TileType, tile: SSAValue) -> str | None:
     if along.flat_stride[0] != 1 or len(along.flat_shape) != 1:
         return f"the columns of {value_label(tile)} are not contiguous"
     named = tile_of_named_rows(tile)
-    apart = [*down.flat_stride, *([] if named is None else [named.stride_of_rows])]
-    if any(stride % BLOCK for stride in apart) and rows > 1:
+    apart = list(down.flat_stride) if rows > 1 else []
+    apart += [] if named is None else [named.stride_of_rows]
+    if any(stride % BLOCK for stride in apart):
         return f"the rows of {value_label(tile)} do not start at multiples of 16 bytes"
     return None
 

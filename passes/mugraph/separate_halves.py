@@ -186,7 +186,8 @@ class Separation:
             layout = LayoutAttr(row_major(shape))
             type_ = TensorType(type_.get_element_type(), shape, layout)
         self.types.append(type_)
-        self.body.add_op(tb.OutputOp(tile, op.map_, type_, op.loop_dim, op.ends))
+        through = None if op.through is None else self.made[op.through][0]
+        self.body.add_op(tb.OutputOp(tile, op.map_, type_, op.loop_dim, op.ends, through))
 
 
 def half_windows(shape: tuple[int, ...], number: int) -> Windows:

@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import kn, tb
@@ -26,7 +24,8 @@ from mugraph.dialects.named_extents import named_extents
 from mugraph.dialects.tensor_types import bytes_of, element_bytes_of, shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.each import FunctionPass, TargetPass
+from mugraph.passes.targets import Target
 
 LEAST_ROWS = 128
 """Tiles of fewer rows of 16 bits were slower, or not measured."""
@@ -35,7 +34,7 @@ LAUNCHES = 4
 
 
 @dataclass(frozen=True)
-class NamedRows:
+class GatheredRows:
     """Rows that a kernel computes, and that gathers behind it put in another order."""
 
     kernel: kn.CustomizedOp
@@ -49,15 +48,21 @@ class NamedRows:
     """The extents of the rows' numbers: the kernel's result has these, and then those of a row."""
 
 
-def are_distinct(numbers: SSAValue) -> bool:
-    """Analysis: whether no two numbers of a list are the same."""
+def name_distinct_rows(numbers: SSAValue, count: int) -> bool:
+    """Analysis: whether each number of a list names one of ``count`` rows, and no two the same.
+
+    A gather takes the nearest row for a number that names none, so that two may take one.
+    """
     owner = numbers.owner
     if isinstance(owner, kn.GatherOp):
-        return are_distinct(owner.table) and are_distinct(owner.rows)
-    return isinstance(owner, MakesDistinctNumbers) and numbers in owner.distinct_lists()
+        listed = shape_of(owner.table.type)[0]
+        return name_distinct_rows(owner.table, count) and name_distinct_rows(owner.rows, listed)
+    if not isinstance(owner, MakesDistinctNumbers):
+        return False
+    return owner.distinct_lists().get(numbers, math.inf) <= count
 
 
-def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
+def rows_behind(gather: kn.GatherOp) -> GatheredRows | None:
     """Analysis: the rows of a kernel that a gather alone reads, each of them at one place."""
     between: list[Operation] = []
     lists: list[SSAValue] = []
@@ -73,7 +78,7 @@ def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
         if isinstance(owner, kn.GatherOp):
             count, *inner = shape_of(owner.table.type)
             is_list = len(shape_of(owner.rows.type)) == 1 and tuple(inner) == row
-            if not is_list or not are_distinct(owner.rows):
+            if not is_list or not name_distinct_rows(owner.rows, count):
                 return None
             lists.append(owner.rows)
         value = owner.operands[0]
@@ -89,10 +94,10 @@ def rows_behind(gather: kn.GatherOp) -> NamedRows | None:
     is_table = len(numbers) in (1, 2) and not any(output.bounds()[: len(numbers)])
     if not (in_rows and stores_once and is_table):
         return None
-    return NamedRows(owner, output, tuple(between), tuple(lists), gather.result, numbers)
+    return GatheredRows(owner, output, tuple(between), tuple(lists), gather.result, numbers)
 
 
-def find_named_rows(function: FuncOp) -> Iterator[NamedRows]:
+def find_named_rows(function: FuncOp) -> Iterator[GatheredRows]:
     """Analysis: of each kernel the rows that gathers put in another order."""
     for op in function.walk():
         is_last = isinstance(op, kn.GatherOp) and not any(
@@ -102,7 +107,7 @@ def find_named_rows(function: FuncOp) -> Iterator[NamedRows]:
             yield found
 
 
-def saves_time(found: NamedRows, target: Target) -> bool:
+def saves_time(found: GatheredRows, target: Target) -> bool:
     """Choice: whether gathers take longer than inverting their lists, and large tiles are stored.
 
     To invert them takes a launch more than there are gathers, each of which moves all rows.  On an
@@ -115,7 +120,7 @@ def saves_time(found: NamedRows, target: Target) -> bool:
     return in_halves and rows >= LEAST_ROWS and device_ns(moved, target) > LAUNCHES * LAUNCH_NS
 
 
-def store_where_named(found: NamedRows) -> None:
+def store_where_named(found: GatheredRows) -> None:
     """Rewrite: the kernel stores each row where the gathers put it, and they go."""
     kernel, last = found.kernel, found.between[0]
     kernel.detach()
@@ -142,11 +147,12 @@ def store_where_named(found: NamedRows) -> None:
 
 
 @dataclass(frozen=True)
-class StoreNamedRowsPass(ModulePass):
+class StoreNamedRowsPass(TargetPass, FunctionPass):
     """Lets kernels store rows where gathers behind them would put them.
 
     It is so for rows of a ``kn.customized`` of which ``kn.gather`` takes each at most once: those
-    at places of ``kn.group_tiles`` and ``kn.sort_groups``, and at such places of such places.
+    at places of ``kn.group_tiles`` and ``kn.sort_groups``, and at such places of such places, where
+    the kernel computes as many rows as these may name.
     ``kn.invert_places`` says where each row goes, and the kernel stores through that: ``tb.output
     %o through %rows``.
     Functions with named extents stay as they are; so do, unless ``everywhere``, small tiles and
@@ -157,14 +163,10 @@ class StoreNamedRowsPass(ModulePass):
 
     name = "store-named-rows"
 
-    arch: str = DEFAULT_TARGET
     everywhere: bool = True
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Treats every function of the module."""
-        target = target_named(self.arch)
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and not named_extents(function):
-                for found in list(find_named_rows(function)):
-                    if self.everywhere or saves_time(found, target):
-                        store_where_named(found)
+    def run(self, function: FuncOp) -> None:
+        """Treats a µGraph."""
+        for found in [] if named_extents(function) else list(find_named_rows(function)):
+            if self.everywhere or saves_time(found, self.target):
+                store_where_named(found)

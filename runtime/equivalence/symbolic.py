@@ -304,11 +304,17 @@ class ThreadblockExecution:
         symbolic, shape = self.symbolic, shape_of(op.dtensor_type)
         assert isinstance(through, BlockArgument)  # verified
         operand = self.graph.inputs[through.index]
-        places = symbolic.inverted.get(operand)
-        if places is None:
+        places, inversion = symbolic.inverted.get(operand), operand.owner
+        if places is None or not isinstance(inversion, kn.InvertPlacesOp):
             raise NoProofError(
                 f"{op_label(op)} stores rows through {value_label(operand)}, which is no result of "
                 "'kn.invert_places'"
+            )
+        (named,) = shape_of(inversion.places.type)
+        if named < shape[0]:
+            raise NoProofError(
+                f"{op_label(op)} stores {shape[0]} rows through {value_label(operand)}, which "
+                f"names {named} of them; nothing is stored to the others"
             )
         count = math.prod(op.numbers_shape)
         rows = symbolic.reshaped((count, *shape[1:]), op.tensor_shape, made)

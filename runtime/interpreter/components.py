@@ -152,6 +152,10 @@ class ComponentArray(NDArrayOperatorsMixin, ABC):
         lifted = self.lift(number)
         return lifted.of([np.broadcast_to(part, self.shape) for part in lifted.components])
 
+    def has_numbers(self) -> bool:
+        """Whether elements are numbers; of some arrays nobody knows any."""
+        return True
+
     def whole_numbers(self) -> Array:
         """The elements as numbers, which whole ones are exactly."""
         return self.components[0]

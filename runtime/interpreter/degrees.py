@@ -95,6 +95,10 @@ class DegreeArray(ComponentArray):
         """The limits over all elements."""
         return self.record.degrees
 
+    def has_numbers(self) -> bool:
+        """No: all are one zero."""
+        return False
+
     def of(self, components: Sequence[Array]) -> Self:
         """A view with other extents."""
         return type(self)(components[0].shape, self.record)

@@ -38,6 +38,8 @@ def invert_places(places: Any, extents: Sequence[int]) -> Tables:
 
     Raises ``ExecutionError`` for a place that there is not, or that two rows have.
     """
+    if isinstance(places, ComponentArray) and not places.has_numbers():
+        return (places.of([np.empty(extents)]),)
     return _of_whole_numbers(lambda numbers: _invert_places(numbers, extents), places)
 
 

@@ -18,9 +18,11 @@ from mugraph.passes.program.fuse_kernels import FuseKernelsPass
 from mugraph.passes.transpile import TranspilePass, transpile_pipeline
 from mugraph.reading import make_context
 from mugraph.runtime.cuda import only_function
+from mugraph.runtime.equivalence import Answer, Checker, Subject
 from mugraph.runtime.equivalence.prove import prove
 from mugraph.runtime.interpreter import ExecutionError, run_function
 from mugraph.tools.export_mirage import MirageExportError, export_mirage
+from mugraph.tools.random_inputs import random_inputs
 
 ROWS = 20
 
@@ -154,14 +156,19 @@ STORED = 50
 """Of the 64 rows of a product; the others are nowhere."""
 
 
-def stored() -> mi.KernelGraph:
-    """A product of 64 rows, of which numbers say where 50 are stored."""
+def stored(*, by_places: int = 0, negated: bool = False) -> mi.KernelGraph:
+    """A product of 64 rows, of which numbers say where 50 are stored.
+
+    ``by_places``: the numbers are those of a list of so many places.
+    """
     graph = mi.new_kernel_graph("stored")
     x, w = graph.new_input((4, 16, 64)), graph.new_input((1, 64, 32))
-    numbers = graph.new_input((4, 16), dtype=mi.int32)
+    given = graph.new_input((by_places,) if by_places else (4, 16), dtype=mi.int32)
+    numbers = mi.invert_places(given, (4, 16)) if by_places else given
     block = mi.new_threadblock_graph((4, 1, 1), (128, 1, 1), 4)
     rows, matrix = block.new_input(x, (0, -1, -1), 2), block.new_input(w, (-1, -1, -1), 1)
     total = block.forloop_accum(block.matmul(rows, matrix))
+    total = block.mul_scalar(total, -1.0) if negated else total
     block.new_output(total, (0, -1, -1), dims=(STORED, 32), through=numbers)
     (result,) = graph.customized([x, w, numbers], block)
     graph.mark_output(result)
@@ -190,6 +197,16 @@ def test_rows_are_stored_where_numbers_say(splits: int) -> None:
         np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=2e-3, atol=4e-3)
 
 
+def test_random_numbers_of_rows_that_are_stored_are_all_different() -> None:
+    """Also those that a schedule takes: some of 64 say none of the 50 rows."""
+    module = stored().module()
+    scheduled = module.clone()
+    TranspilePass().apply(make_context(), scheduled)
+    for each in (module, scheduled):
+        *_, numbers = random_inputs(only_function(each), [1, 1, 1], 0)
+        assert sorted(numbers.reshape(-1)) == list(range(64))
+
+
 @pytest.mark.parametrize("number", [7, -1])
 def test_rows_that_no_number_or_two_numbers_say_are_refused(number: int) -> None:
     numbers = np.arange(64).reshape(4, 16)
@@ -197,3 +214,20 @@ def test_rows_that_no_number_or_two_numbers_say_are_refused(number: int) -> None
     inputs = [np.zeros((4, 16, 64)), np.zeros((1, 64, 32)), numbers]
     with pytest.raises(ExecutionError, match="0 numbers say that row 3 of its 50 is stored"):
         run_function(stored().module(), None, inputs)
+
+
+@pytest.mark.parametrize("places", [0, STORED])
+def test_functions_that_store_named_rows_are_tested_where_there_is_no_proof(places: int) -> None:
+    """Also the degrees of what they compute, for which nobody knows the numbers."""
+    one = Subject.of(stored(by_places=places).module())
+    other = Subject.of(stored(by_places=places, negated=True).module())
+    assert Checker(one).check(other).answer is Answer.DIFFERENT
+    same = Checker(one, thorough=True).check(one)
+    assert same.answer is (Answer.PROVED if places else Answer.TESTED)
+
+
+def test_rows_that_a_list_of_places_does_not_have_are_not_proved() -> None:
+    kernel = only_function(stored(by_places=STORED - 1).module())
+    found = prove(kernel, kernel)
+    assert not found.holds and "stores 50 rows through" in found.reason
+    assert "which names 49 of them; nothing is stored to the others" in found.reason

@@ -321,7 +321,7 @@ def _names_of_rows(op: Operation, numbers: Names, source: Names) -> Names:
     """The names of the dimensions of what is gathered; an operator reads it through numbers."""
     if source[0]:
         raise PassFailedException(
-            f"--lower-threadblock: {op_label(op)} reads rows of {value_label(op.operands[0])} "
+            f"--lower-threadblock: {op_label(op)} moves rows of {value_label(op.operands[0])} "
             f"through numbers, and '{source[0]}', which says how many rows there are, is known "
             "only at a call; write the largest number of rows in its type"
         )

@@ -79,6 +79,35 @@ func.func @read_twice(%x: tensor<128x64xf16>, %c: tensor<128xi32>) -> (tensor<12
   func.return %o, %y : tensor<128x64xf16>, tensor<128x64xf16>
 }
 
+// Places that the rows of a kernel may not have: a gather takes the nearest row for these, so that several take one.
+// CHECK-LABEL: func.func @fewer_rows
+// CHECK:       kn.gather %o rows %place
+func.func @fewer_rows(%x: tensor<64x64xf16>, %c: tensor<128xi32>) -> tensor<128x64xf16> {
+  %order, %place, %end = kn.sort_groups %c : (tensor<128xi32>) -> (tensor<128xi32>, tensor<128xi32>, tensor<8xi32>)
+  %o = kn.customized %x grid [1, 1, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<64x64xf16>):
+    %sx = tb.input %dx imap [0, -1, -1] : tensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    %m = tb.exp %sx : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %m omap [0, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x64xf16>
+  } : (tensor<64x64xf16>) -> tensor<64x64xf16>
+  %y = kn.gather %o rows %place : (tensor<64x64xf16>, tensor<128xi32>) -> tensor<128x64xf16>
+  func.return %y : tensor<128x64xf16>
+}
+
+// CHECK-LABEL: func.func @fewer_tiles
+// CHECK:       kn.gather %o rows %p
+func.func @fewer_tiles(%x: tensor<704x64xf16>, %e: tensor<8xi32>) -> tensor<300x64xf16> {
+  %g, %s, %p, %u = kn.group_tiles %e size 64 : (tensor<8xi32>) -> (tensor<12xi32>, tensor<12xi32>, tensor<300xi32>, tensor<1xi32>)
+  %o = kn.customized %x grid [11, 1, 1] block [128, 1, 1] forloop 1 {
+  ^bb0(%dx: tensor<704x64xf16>):
+    %sx = tb.input %dx imap [0, -1, -1] : tensor<704x64xf16> -> !tb.stensor<64x64xf16>
+    %m = tb.exp %sx : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %m omap [0, -1, -1] : !tb.stensor<64x64xf16> -> tensor<704x64xf16>
+  } : (tensor<704x64xf16>) -> tensor<704x64xf16>
+  %y = kn.gather %o rows %p : (tensor<704x64xf16>, tensor<300xi32>) -> tensor<300x64xf16>
+  func.return %y : tensor<300x64xf16>
+}
+
 // Small tiles stay, and few rows; large ones gain.
 // LARGE-LABEL: func.func @tiles
 // LARGE:       kn.gather

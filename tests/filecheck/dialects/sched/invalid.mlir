@@ -1322,3 +1322,17 @@ sched.kernel @k inputs 0 grid [1, 1, 1] block [32, 1, 1] forloop 1 {
     sched.mma %a, %b to %m ldmatrix [true, true] through [] : !sched.shared<16x16xbf16, (16,16):(16,1)>, !sched.shared<16x8xi8, (16,8):(1,16)> to !sched.tile<16x8xf32, #cute.tiled_mma<SM80_16x8x16_F32BF16BF16F32_TN, (1,1,1)>>
   }
 }
+
+// -----
+
+// Rows lie 264 bytes apart: also a tile of one row, which its number moves, may start at no multiple of 16.
+// CHECK: 'sched.store' of %q: numbers name the rows of the tile that it writes; only quads of lanes write such a tile from registers
+sched.kernel @k inputs 1 grid [8, 1, 1] block [32, 1, 1] forloop 1 {
+^bb0(%n: !sched.global<8x1xi32, (8,1):(1,1)>, %o: !sched.global<8x128xf16, (8,128):(132,1)>):
+  %t = sched.local_tile %o through %n map [0, -1, -1] : !sched.global<8x128xf16, (8,128):(132,1)>, !sched.global<8x1xi32, (8,1):(1,1)> -> !sched.global<1x1x128xf16, (1,1,128):(0,0,1)>
+  %p = sched.empty : !sched.tile<1x1x128xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+  sched.epilogue {
+    %q = sched.fill %p with 0.000000e+00 : !sched.tile<1x1x128xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>>
+    sched.store %q to %t : !sched.tile<1x1x128xf32, #cute.tiled_mma<SM80_16x8x16_F32F16F16F32_TN, (1,1,1)>> to !sched.global<1x1x128xf16, (1,1,128):(0,0,1)>
+  }
+}

@@ -24,9 +24,11 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.library_sources import generate_sources
 from mugraph.tools import mg_compile
+from mugraph.torch import result_types
 from mugraph.torch.result_types import import_result_types
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+_pytree: Any = pytest.importorskip("torch.utils._pytree", reason="torch is not installed")
 pytest.importorskip("safetensors", reason="safetensors is not installed")
 exported: Any = import_module("mugraph.torch.exported")
 
@@ -182,6 +184,30 @@ def test_classes_of_results_are_imported(tmp_path: Path, monkeypatch: pytest.Mon
         archive.writestr("model/models/model.json", json.dumps({"out": json.dumps([1, types])}))
     import_result_types(tmp_path / "model.pt2")
     assert sys.modules.pop("drawn_results")
+
+
+@pytest.mark.parametrize("body", ["raise OSError('no driver')", "raise SystemExit('no driver')"])
+def test_classes_of_results_whose_import_fails(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What failed is said, and of which class, not that the file is none of torch's."""
+    (tmp_path / "broken_results.py").write_text(body)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "model.pt2"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("model/models/model.json", json.dumps({"type": "broken_results.Logits"}))
+    said = r"results of broken_results\.Logits, but importing broken_results failed: \w+: no driver"
+    with pytest.raises(UserError, match=said):
+        exported.read_exported(path)
+
+
+def test_classes_that_torch_knows_need_no_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_types, "import_module", {"torch.utils._pytree": _pytree}.__getitem__)
+    with ZipFile(tmp_path / "model.pt2", "w") as archive:
+        archive.writestr("model/models/model.json", json.dumps({"type": "builtins.tuple"}))
+    import_result_types(tmp_path / "model.pt2")
 
 
 def test_an_archive_that_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes | None) -> None:
 def test_classes_of_results_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of transformers are registered with torch where they are defined."""
     (tmp_path / "drawn_results.py").write_text("class Logits: pass")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     types = [{"type": "drawn_results.Logits"}, {"type": "not_installed.Logits"}, {"type": None}]
     with ZipFile(tmp_path / "model.pt2", "w") as archive:
         archive.writestr("model/models/model.json", json.dumps({"out": json.dumps([1, types])}))
@@ -192,7 +192,7 @@ def test_classes_of_results_whose_import_fails(
 ) -> None:
     """What failed is said, and of which class, not that the file is none of torch's."""
     (tmp_path / "broken_results.py").write_text(body)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     path = tmp_path / "model.pt2"
     with ZipFile(path, "w") as archive:
         archive.writestr("model/models/model.json", json.dumps({"type": "broken_results.Logits"}))

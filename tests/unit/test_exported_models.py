@@ -24,9 +24,11 @@ from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 from mugraph.runtime.library_sources import generate_sources
 from mugraph.tools import mg_compile
+from mugraph.torch import result_types
 from mugraph.torch.result_types import import_result_types
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+_pytree: Any = pytest.importorskip("torch.utils._pytree", reason="torch is not installed")
 pytest.importorskip("safetensors", reason="safetensors is not installed")
 exported: Any = import_module("mugraph.torch.exported")
 
@@ -176,12 +178,36 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes | None) -> None:
 def test_classes_of_results_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of transformers are registered with torch where they are defined."""
     (tmp_path / "drawn_results.py").write_text("class Logits: pass")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     types = [{"type": "drawn_results.Logits"}, {"type": "not_installed.Logits"}, {"type": None}]
     with ZipFile(tmp_path / "model.pt2", "w") as archive:
         archive.writestr("model/models/model.json", json.dumps({"out": json.dumps([1, types])}))
     import_result_types(tmp_path / "model.pt2")
     assert sys.modules.pop("drawn_results")
+
+
+@pytest.mark.parametrize("body", ["raise OSError('no driver')", "raise SystemExit('no driver')"])
+def test_classes_of_results_whose_import_fails(
+    body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What failed is said, and of which class, not that the file is none of torch's."""
+    (tmp_path / "broken_results.py").write_text(body)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    path = tmp_path / "model.pt2"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("model/models/model.json", json.dumps({"type": "broken_results.Logits"}))
+    said = r"results of broken_results\.Logits, but importing broken_results failed: \w+: no driver"
+    with pytest.raises(UserError, match=said):
+        exported.read_exported(path)
+
+
+def test_classes_that_torch_knows_need_no_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_types, "import_module", {"torch.utils._pytree": _pytree}.__getitem__)
+    with ZipFile(tmp_path / "model.pt2", "w") as archive:
+        archive.writestr("model/models/model.json", json.dumps({"type": "builtins.tuple"}))
+    import_result_types(tmp_path / "model.pt2")
 
 
 def test_an_archive_that_is_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

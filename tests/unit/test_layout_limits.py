@@ -331,3 +331,32 @@ def test_identical_layers_take_the_steps_of_one(monkeypatch: pytest.MonkeyPatch)
     ]
     found, operators = limited(layers(12), counted[0], monkeypatch)
     assert not operators and found.is_optimal
+
+
+def two_chains(count: int) -> str:
+    """So many kernels of f16, and as many of bf16 between them, which take as many steps."""
+    one, other = layers(count), layers(count).replace("f16", "bf16")
+    for name in ("!x", "!w", "!s", "!m"):
+        other = other.replace(name, f"{name}b")
+    other = other.replace("%x", "%y").replace("%w", "%v")
+    types = [line for text in (one, other) for line in text.splitlines() if line.startswith("!")]
+    own, others = (text.split("\n  %", 1)[1].split("\n  func", 1)[0] for text in (one, other))
+    pairs = zip(own.split("\n  %"), others.split("\n  %"), strict=True)
+    kernels = "\n".join(f"  %{each}" for pair in pairs for each in pair)
+    return "\n".join(types) + (
+        "\nfunc.func @f(%x0: !x, %w: !w, %y0: !xb, %v: !wb) -> (!x, !xb) {\n"
+        f"{kernels}\n  func.return %x{count}, %y{count} : !x, !xb\n}}"
+    )
+
+
+def test_kinds_that_take_as_many_steps_are_counted_in_all_layers_or_in_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where steps end between them, each layer behind the first leaves as many to bounds."""
+    for limit in range(12, 36, 4):
+        monkeypatch.setattr(exact, "COUNTING_STEPS", limit)
+        problems = (problem_of(two_chains(count)) for count in (1, 2, 3))
+        one, two, three = (
+            sum(len(each.operators) for each in problem.bounded) for problem in problems
+        )
+        assert three - two == two - one

@@ -109,6 +109,13 @@ def test_steps_and_not_time_limit_the_search() -> None:
     assert 0 < limited[0].bound < limited[0].cost
 
 
+def test_what_is_as_entangled_as_encoders_and_decoders_needs_no_z3() -> None:
+    """Tables of 16,384 entries, as T5 takes; Z3 has a single step."""
+    problem = frustrated_problem(36, 140, 0)
+    assert not solve(problem, step_limit=1, table_limit=4096).is_optimal
+    assert solve(problem, step_limit=1).is_optimal
+
+
 def test_a_thousand_tensors_are_solved_to_the_optimum() -> None:
     assert solve(random_problem(1000, 0, reach=3)).is_optimal
 

@@ -101,8 +101,9 @@ class _Accesses:
 
     @property
     def kind(self) -> Hashable:
-        """Accesses of one kind have the same addresses, which are looked at once."""
-        return self.op.name, *(value.type for value in self.candidates)
+        """Accesses of one kind have the same candidates, whose addresses are looked at once."""
+        layouts = (tuple(strides for _, strides in each) for each in self.candidates.values())
+        return self.op.name, *(value.type for value in self.candidates), *layouts
 
     def chosen(self, true_variables: AbstractSet[Variable]) -> dict[SSAValue, Candidate]:
         """The candidate of each tensor that holds."""
@@ -298,7 +299,8 @@ def _counted(accesses: Iterable[_Accesses]) -> set[_Accesses]:
     """Those that are counted for every combination, with the fewest steps first.
 
     One of each kind takes steps, and all of a kind are counted or none: identical layers of a model
-    get the same layouts, however many there are.
+    get the same layouts, however many there are.  Where steps end, kinds that take as many come in
+    turns: of those that were counted before, all are.
     """
     counted: set[_Accesses] = set()
     kinds: set[Hashable] = set()
@@ -309,7 +311,7 @@ def _counted(accesses: Iterable[_Accesses]) -> set[_Accesses]:
         if each.kind not in kinds:
             steps += each.combinations + each.walk
             if steps > COUNTING_STEPS:
-                break
+                continue
             kinds.add(each.kind)
         counted.add(each)
     return counted

@@ -58,10 +58,10 @@ func.func @f(%x: tensor<ROWSx256xf16>) -> tensor<ROWSx256xf16> {
 """  # noqa: E501 the text as it is printed
 
 
-def scheduled(text: str) -> ModuleOp:
+def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
     """The finished schedule, without hazards."""
     module = parse_text(make_context(), text, "f")
-    PassPipeline(transpile_pipeline("sm_90a")).apply(make_context(), module)
+    PassPipeline(transpile_pipeline(arch)).apply(make_context(), module)
     module.verify()
     return module
 
@@ -103,8 +103,40 @@ def test_other_grids_cannot_have_clusters() -> None:
     head, tail = text[:second], text[second:]
     tail = tail.replace("stensor<1x64", "stensor<2x64").replace("stensor<1x1x", "stensor<2x1x")
     tail = tail.replace("stensor<1x1xf32", "stensor<2x1xf32")
-    with pytest.raises(PassFailedException, match="cannot have clusters = true"):
+    with pytest.raises(PassFailedException, match="grid, 2, 4, 8; leave it out"):
         scheduled(head + tail)
+
+
+def test_a_target_without_clusters_says_so() -> None:
+    with pytest.raises(PassFailedException, match="clusters = true: a100 has none; leave it out"):
+        scheduled(ROWS.replace("ROWS", "3"), "sm_80")
+
+
+def test_numbers_are_read_from_the_first_one_on() -> None:
+    """What a block has in shared memory is all of the numbers, not those of a view of some."""
+    parts = "tensor<3x4x1xf32, #cute.layout<(3,4,1):(4,1,1)>>"
+    last = "tensor<3x2xf32, #cute.layout<(3,2):(4,1)>>"
+    text = ROWS.replace("ROWS", "3").replace("tensor<3x4x1xf32>", parts)
+    text = text.replace(f" : {parts} -> tensor<3x4xf32>", f" from 2 : {parts} -> {last}")
+    text = text.replace("tensor<3x4xf32>", last).replace("tensor<1x4xf32>", "tensor<1x2xf32>")
+    with pytest.raises(PassFailedException, match="cannot have clusters = true"):
+        scheduled(text)
+    assert clusters_of(scheduled(text.replace(", clusters = true", ""))) == []
+
+
+def test_a_launch_of_two_kernels_starts_behind_none_alone() -> None:
+    """Also where views stand between them: a launch of each has more than one kernel."""
+    first = """  %x = kn.customized %a grid [3, 4, 1] block [32, 1, 1] forloop 1 plan <tiles = written> {
+  ^bb0(%da: tensor<3x256xf16>):
+    %sa = tb.input %da imap [0, 1, -1] : tensor<3x256xf16> -> !tb.stensor<1x64xf16>
+    %ra = tb.exp %sa : !tb.stensor<1x64xf16> -> !tb.stensor<1x64xf16>
+    tb.output %ra omap [0, 1, -1] : !tb.stensor<1x64xf16> -> tensor<3x256xf16>
+  } : (tensor<3x256xf16>) -> tensor<3x256xf16>
+  %v = kn.view"""  # noqa: E501 the text as it is printed
+    text = ROWS.replace("ROWS", "3").replace("@f(%x", "@f(%a").replace("  %v = kn.view", first)
+    launches = [op for op in scheduled(text).walk() if isinstance(op, sched.LaunchOp)]
+    assert [op.is_joined for op in launches] == [False, False, True]
+    assert [op.launch_in_front() for op in launches] == [None, None, None]
 
 
 @pytest.mark.parametrize(("rows", "clusters"), [(7, True), (16, None)])

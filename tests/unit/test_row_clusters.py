@@ -10,9 +10,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import PassPipeline
 from xdsl.utils.exceptions import PassFailedException
 
+import mugraph.build as mi
 from mugraph.dialects import sched
 from mugraph.passes.compile import before_planning
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.mugraph.plan.choose import require_cuttable
 from mugraph.passes.program.fuse_kernels.row_clusters import parts_in_clusters
 from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
@@ -147,6 +149,17 @@ def test_few_long_rows_are_planned_for_clusters(rows: int, clusters: bool | None
     *_, last = custom_kernels(only_function(module))
     assert last.decided.clusters is clusters
     assert clusters is None or last.decided.grid == (rows, 8)
+
+
+def test_kernels_that_cannot_be_cut_so_are_left() -> None:
+    """A softmax that is stored as f8 keeps its blocks: it is compiled without clusters."""
+    graph = mi.new_kernel_graph("rows")
+    x = graph.new_input((4, 32768), dtype=mi.float16)
+    graph.mark_output(mi.cast(mi.softmax(x), mi.float8_e4m3fn))
+    module = graph.module()
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
+    for kernel in custom_kernels(only_function(module)):
+        require_cuttable(kernel, kernel.decided)
 
 
 @pytest.mark.parametrize(

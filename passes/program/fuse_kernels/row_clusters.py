@@ -19,11 +19,13 @@ from mugraph.dialects.programming_model import WARP
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.mugraph.plan.choose import time_under
+from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.program.fuse_kernels.attempts import Attempt
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.long_rows import SHORTEST_PART, VECTOR
 from mugraph.passes.program.fuse_kernels.part import Part
+from mugraph.passes.program.fuse_kernels.times import require_cuttable_alone
 from mugraph.passes.targets import Target
 
 CLUSTER_NS = 120.0
@@ -94,7 +96,7 @@ def share_clusters(fusion: Fusion, groups: Sequence[Group], target: Target) -> b
             continue
         times = [time_alone(*each, target) for each in zip(kernels, plans, strict=True)]
         best = min(best, (sum(times), times, plans), key=lambda each: each[0])
-    if best[0] == math.inf:
+    if best[0] == math.inf or not all(map(can_be_cut, kernels, best[2])):
         return False
     rows = shape_of(kernels[1].results[0].type)[0]
     saved = LAUNCH_NS + target.memory_latency_ns - CLUSTER_NS * rows
@@ -106,6 +108,15 @@ def share_clusters(fusion: Fusion, groups: Sequence[Group], target: Target) -> b
 
 def _same(part: Part) -> Part:
     return part
+
+
+def can_be_cut(kernel: CustomizedOp, plan: Plan) -> bool:
+    """Whether a kernel can be cut as a plan says: some have an axis that stays as it is."""
+    try:
+        require_cuttable_alone(kernel, plan)
+    except RetileError:
+        return False
+    return True
 
 
 def time_alone(kernel: CustomizedOp, plan: Plan, target: Target) -> float:

@@ -277,6 +277,9 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             fault = fault or self._count_fault(producer, size)
         if fault is not None:
             return fault
+        along = next((extent for extent in reversed(front.grid_dim) if extent > 1), 1)
+        if self.is_of_each_block(producer) and size != along:
+            return f"those of a row are the {along} blocks along the last axis of the grid"
         for output, _ in self.consumed(producer):
             argument = front.body.block.args[output]
             tiles = [use.operation for use in argument.uses]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from emulated_programs import check_emulated_later
 from row_programs import softmax
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import PassPipeline
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 import mugraph.build as mi
 from mugraph.dialects import sched
@@ -107,6 +107,15 @@ def test_other_grids_cannot_have_clusters() -> None:
     tail = tail.replace("stensor<1x1xf32", "stensor<2x1xf32")
     with pytest.raises(PassFailedException, match="grid, 2, 4, 8; leave it out"):
         scheduled(head + tail)
+
+
+def test_a_cluster_has_the_blocks_of_a_row() -> None:
+    """Not those of all rows, whose numbers would be given from other places."""
+    module = scheduled(ROWS.replace("ROWS", "2"))
+    (*_, last) = (op for op in module.walk() if isinstance(op, sched.LaunchOp))
+    last.cluster = IntegerAttr(8, i64)
+    with pytest.raises(VerifyException, match="the 4 blocks along the last axis of the grid"):
+        module.verify()
 
 
 def test_a_target_without_clusters_says_so() -> None:

@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.programming_model import MAX_THREADS, WARP
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.mugraph.plan.choose import time_under
@@ -32,7 +32,6 @@ CLUSTER_NS = 120.0
 """What each cluster takes to be launched and to meet, where two kernels are saved a launch and a
 way to memory.  Clusters of eight gained 4 to 26 % of 2 to 7 rows on an H200, and softmaxes of 10
 and 16 rows lost 5 to 20 % (``benchmarks/results/rows_h200.md``)."""
-MOST_THREADS = 1024
 
 
 def parts_in_clusters(target: Target, rows: int, extent: int) -> int | None:
@@ -81,7 +80,11 @@ def plans_of(kernels: Sequence[CustomizedOp], threads: int) -> list[Plan] | None
 
 
 def share_clusters(fusion: Fusion, groups: Sequence[Group], target: Target) -> bool:
-    """Plans the two kernels of divided rows for clusters; whether they are such kernels."""
+    """Choice: plans the two kernels of divided rows for clusters; whether they are such kernels.
+
+    Each thread has as many vectors of a part as takes the least time.  The times of both kernels
+    in ``fusion`` become those of their plans, less what one launch saves.
+    """
     found = [(group, part) for group in groups if (part := fusion.attempted(group).part)]
     kernels = [each for _, part in found if (each := kernel_of(part)) is not None]
     if len(found) != 2 or len(kernels) != 2:
@@ -91,7 +94,7 @@ def share_clusters(fusion: Fusion, groups: Sequence[Group], target: Target) -> b
     best: tuple[float, list[float], list[Plan]] = (math.inf, [], [])
     for share in range(1, warps + 1):
         threads = WARP * math.ceil(warps / share)
-        plans = plans_of(kernels, threads) if threads <= MOST_THREADS else None
+        plans = plans_of(kernels, threads) if threads <= MAX_THREADS else None
         if plans is None:
             continue
         times = [time_alone(*each, target) for each in zip(kernels, plans, strict=True)]

@@ -60,6 +60,15 @@ def memory_root(value: SSAValue) -> SSAValue:
     return value
 
 
+def bytes_into_root(value: SSAValue) -> int:
+    """The bytes from the start of the tensor in whose memory a value lies to that of the value."""
+    skipped = 0
+    while isinstance(value.owner, SharesMemory):
+        skipped += value.owner.bytes_before(value)
+        value = value.owner.memory_of(value)
+    return skipped
+
+
 def returned_root(value: SSAValue) -> SSAValue | None:
     """The tensor that lies in an output of the function in which ``value`` is returned.
 

@@ -32,7 +32,12 @@ from mugraph.dialects.indirect import LaunchesKernel, ReadsLengths
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import CanJoin
 from mugraph.dialects.kn.scatter import ScatterOp
-from mugraph.dialects.kn.workspace import NOT_IN_WORKSPACE, WorkspaceOp, memory_root
+from mugraph.dialects.kn.workspace import (
+    NOT_IN_WORKSPACE,
+    WorkspaceOp,
+    bytes_into_root,
+    memory_root,
+)
 from mugraph.dialects.launch_extents import (
     largest_held,
 )
@@ -250,6 +255,13 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             return f"a {group} has two blocks at least"
         if kernel.threads > front.threads:
             return f"it has {kernel.threads} threads a block, and the blocks {front.threads}"
+        for _output, index in self.consumed(producer):
+            value = self.arguments[index]
+            if skipped := bytes_into_root(value):
+                return (
+                    f"{value_label(value)} starts {skipped} bytes behind what "
+                    f"{op_label(producer)} computes; it must start where that does"
+                )
         return None
 
     def cluster_fault(self, producer: LaunchOp, size: int) -> str | None:
@@ -265,6 +277,9 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
             fault = fault or self._count_fault(producer, size)
         if fault is not None:
             return fault
+        along = next((extent for extent in reversed(front.grid_dim) if extent > 1), 1)
+        if self.is_of_each_block(producer) and size != along:
+            return f"those of a row are the {along} blocks along the last axis of the grid"
         for output, _ in self.consumed(producer):
             argument = front.body.block.args[output]
             tiles = [use.operation for use in argument.uses]
@@ -328,9 +343,9 @@ class LaunchOp(WorkspaceOp, LaunchesKernel, ReadsLengths, CanJoin):
 
     def launch_in_front(self) -> LaunchOp | None:
         """The launch right before this one, if each of the two launches one kernel."""
-        before, behind = self.prev_op, self.next_op
-        while isinstance(before, SharesMemory):
-            before = before.prev_op
+        before, behind = self.in_front(), self.next_op
+        while isinstance(behind, SharesMemory):
+            behind = behind.next_op
         shared = self.is_joined or (isinstance(behind, CanJoin) and behind.is_joined)
         return before if isinstance(before, LaunchOp) and not (shared or before.is_joined) else None
 

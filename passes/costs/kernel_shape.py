@@ -6,15 +6,9 @@ import math
 from typing import NamedTuple
 
 from mugraph.dialects.programming_model import REGISTER_BYTES, VECTOR_BYTES
+from mugraph.passes.costs.loads import Loading, Loads
 from mugraph.passes.costs.memory import device_ns
-from mugraph.passes.costs.work import (
-    INSTRUCTION,
-    Held,
-    Loading,
-    Loads,
-    PhaseWork,
-    shares_rows,
-)
+from mugraph.passes.costs.work import INSTRUCTION, Held, PhaseWork, shares_rows
 from mugraph.passes.targets import Target
 
 FEW_ROWS = INSTRUCTION.shape_mnk[0]

@@ -192,18 +192,24 @@ def load_at_once(kernel: sched.KernelOp, parameter: int) -> None:
                 read.operation.asynchronous = None
 
 
-def require_clusters(module: ModuleOp) -> None:
+def require_clusters(module: ModuleOp, target: Target) -> None:
     """Raises ``PassFailedException`` where a plan asks for clusters that a kernel cannot have."""
     for launch in module.walk():
         if not isinstance(launch, sched.LaunchOp) or launch.cluster is not None:
             continue
-        if launch.resolve().decided.requires("clusters") and is_planned(launch):
-            raise PassFailedException(
-                f"--combine-in-clusters: {op_label(launch.resolve())} cannot have clusters = true: "
-                "the kernel in front must have as many blocks, compute parts of the rows that it "
-                "goes on with, and store them as one tile a block, those of a row along the last "
-                "axis of a grid, 2, 4 or 8; leave it out, or write preferred = [clusters]"
-            )
+        if not launch.resolve().decided.requires("clusters") or not is_planned(launch):
+            continue
+        sizes = [2**power for power in range(1, target.blocks_per_cluster.bit_length())]
+        needed = (
+            "the kernel in front must have as many blocks, compute parts of the rows that it goes "
+            "on with, for it alone, and store them as one number a block, those of a row along the "
+            f"last axis of a grid, {', '.join(map(str, sizes))}"
+        )
+        raise PassFailedException(
+            f"--combine-in-clusters: {op_label(launch.resolve())} cannot have clusters = true: "
+            f"{needed if sizes else f'{target.name} has none'}; leave it out, or write "
+            "preferred = [clusters]"
+        )
 
 
 def combine_in_clusters(pair: Pair) -> None:
@@ -237,8 +243,8 @@ class CombineInClustersPass(ModulePass):
     whose blocks all run at once. Clusters have sizes that all devices of the target support.
 
     A kernel whose plan says ``clusters`` goes on with rows of which the kernel in front computes
-    parts, such as the largest element and the sum.  It has as many blocks, and each block of a
-    cluster runs its own, which reads the parts from the first block.
+    parts, such as the largest element and the sum.  It has as many blocks.  Each block of a cluster
+    gives the numbers of its part to all others, and then runs its own block of that kernel.
 
     The workspace is planned anew.  Pre-condition: ``--join-launches``.
 
@@ -260,8 +266,6 @@ class CombineInClustersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function of the module."""
         target = target_named(self.arch)
-        if target.blocks_per_cluster < 2:
-            return
         functions: dict[Operation | None, None] = {}
         for pair in list(pairs_of(op, target)):
             layouts = layouts_of(*pair.launches[0])
@@ -278,7 +282,7 @@ class CombineInClustersPass(ModulePass):
                 continue
             combine_in_clusters(pair)
             functions.update((producer.parent_op(), None) for producer, _ in pair.launches)
-        require_clusters(op)
+        require_clusters(op, target)
         for function in functions:
             if isinstance(function, FuncOp) and WORKSPACE_BYTES in function.attributes:
                 plan_dtensor_memory(function)

@@ -13,7 +13,8 @@ from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.compile import before_planning, compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.work import Load, Loads, PhaseWork
+from mugraph.passes.costs.loads import Load, Loads
+from mugraph.passes.costs.work import PhaseWork
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.choose import filled_plan, space_of
 from mugraph.passes.mugraph.plan.loading import stages_by_threads

@@ -13,8 +13,9 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import before_planning
 from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.loads import Load, Loads
 from mugraph.passes.costs.measured_rows import measured_rows
-from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
+from mugraph.passes.costs.work import PhaseWork, Product
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.mugraph.plan.bounds import TiledKernels
 from mugraph.passes.mugraph.plan.choose import filled_plan, space_of, time_under, trial_of

@@ -14,7 +14,8 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import estimate, stages_of
-from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
+from mugraph.passes.costs.loads import Load, Loads
+from mugraph.passes.costs.work import PhaseWork, Product
 from mugraph.passes.mugraph.plan import PlanPass, tiles
 from mugraph.passes.mugraph.plan.bounds import Numbers, TiledKernels
 from mugraph.passes.mugraph.plan.choose import space_of

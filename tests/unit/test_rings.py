@@ -9,7 +9,8 @@ from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import Ring, estimate, ring_of
-from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
+from mugraph.passes.costs.loads import Load, Loads
+from mugraph.passes.costs.work import PhaseWork, Product
 from mugraph.passes.mugraph.plan.choose import space_of, trial_of
 from mugraph.passes.mugraph.plan.dimension_tiles import suits_products
 from mugraph.passes.mugraph.plan.shape import shape_under

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from emulated_programs import check_emulated_later
 from row_programs import softmax
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import PassPipeline
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import PassFailedException, VerifyException
 
+import mugraph.build as mi
 from mugraph.dialects import sched
 from mugraph.passes.compile import before_planning
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
+from mugraph.passes.mugraph.plan.choose import require_cuttable
 from mugraph.passes.program.fuse_kernels.row_clusters import parts_in_clusters
 from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
@@ -58,10 +60,10 @@ func.func @f(%x: tensor<ROWSx256xf16>) -> tensor<ROWSx256xf16> {
 """  # noqa: E501 the text as it is printed
 
 
-def scheduled(text: str) -> ModuleOp:
+def scheduled(text: str, arch: str = "sm_90a") -> ModuleOp:
     """The finished schedule, without hazards."""
     module = parse_text(make_context(), text, "f")
-    PassPipeline(transpile_pipeline("sm_90a")).apply(make_context(), module)
+    PassPipeline(transpile_pipeline(arch)).apply(make_context(), module)
     module.verify()
     return module
 
@@ -103,8 +105,49 @@ def test_other_grids_cannot_have_clusters() -> None:
     head, tail = text[:second], text[second:]
     tail = tail.replace("stensor<1x64", "stensor<2x64").replace("stensor<1x1x", "stensor<2x1x")
     tail = tail.replace("stensor<1x1xf32", "stensor<2x1xf32")
-    with pytest.raises(PassFailedException, match="cannot have clusters = true"):
+    with pytest.raises(PassFailedException, match="grid, 2, 4, 8; leave it out"):
         scheduled(head + tail)
+
+
+def test_a_cluster_has_the_blocks_of_a_row() -> None:
+    """Not those of all rows, whose numbers would be given from other places."""
+    module = scheduled(ROWS.replace("ROWS", "2"))
+    (*_, last) = (op for op in module.walk() if isinstance(op, sched.LaunchOp))
+    last.cluster = IntegerAttr(8, i64)
+    with pytest.raises(VerifyException, match="the 4 blocks along the last axis of the grid"):
+        module.verify()
+
+
+def test_a_target_without_clusters_says_so() -> None:
+    with pytest.raises(PassFailedException, match="clusters = true: a100 has none; leave it out"):
+        scheduled(ROWS.replace("ROWS", "3"), "sm_80")
+
+
+def test_numbers_are_read_from_the_first_one_on() -> None:
+    """What a block has in shared memory is all of the numbers, not those of a view of some."""
+    parts = "tensor<3x4x1xf32, #cute.layout<(3,4,1):(4,1,1)>>"
+    last = "tensor<3x2xf32, #cute.layout<(3,2):(4,1)>>"
+    text = ROWS.replace("ROWS", "3").replace("tensor<3x4x1xf32>", parts)
+    text = text.replace(f" : {parts} -> tensor<3x4xf32>", f" from 2 : {parts} -> {last}")
+    text = text.replace("tensor<3x4xf32>", last).replace("tensor<1x4xf32>", "tensor<1x2xf32>")
+    with pytest.raises(PassFailedException, match="cannot have clusters = true"):
+        scheduled(text)
+    assert clusters_of(scheduled(text.replace(", clusters = true", ""))) == []
+
+
+def test_a_launch_of_two_kernels_starts_behind_none_alone() -> None:
+    """Also where views stand between them: a launch of each has more than one kernel."""
+    first = """  %x = kn.customized %a grid [3, 4, 1] block [32, 1, 1] forloop 1 plan <tiles = written> {
+  ^bb0(%da: tensor<3x256xf16>):
+    %sa = tb.input %da imap [0, 1, -1] : tensor<3x256xf16> -> !tb.stensor<1x64xf16>
+    %ra = tb.exp %sa : !tb.stensor<1x64xf16> -> !tb.stensor<1x64xf16>
+    tb.output %ra omap [0, 1, -1] : !tb.stensor<1x64xf16> -> tensor<3x256xf16>
+  } : (tensor<3x256xf16>) -> tensor<3x256xf16>
+  %v = kn.view"""  # noqa: E501 the text as it is printed
+    text = ROWS.replace("ROWS", "3").replace("@f(%x", "@f(%a").replace("  %v = kn.view", first)
+    launches = [op for op in scheduled(text).walk() if isinstance(op, sched.LaunchOp)]
+    assert [op.is_joined for op in launches] == [False, False, True]
+    assert [op.launch_in_front() for op in launches] == [None, None, None]
 
 
 @pytest.mark.parametrize(("rows", "clusters"), [(7, True), (16, None)])
@@ -115,6 +158,17 @@ def test_few_long_rows_are_planned_for_clusters(rows: int, clusters: bool | None
     *_, last = custom_kernels(only_function(module))
     assert last.decided.clusters is clusters
     assert clusters is None or last.decided.grid == (rows, 8)
+
+
+def test_kernels_that_cannot_be_cut_so_are_left() -> None:
+    """A softmax that is stored as f8 keeps its blocks: it is compiled without clusters."""
+    graph = mi.new_kernel_graph("rows")
+    x = graph.new_input((4, 32768), dtype=mi.float16)
+    graph.mark_output(mi.cast(mi.softmax(x), mi.float8_e4m3fn))
+    module = graph.module()
+    PassPipeline(before_planning("sm_90a")).apply(make_context(), module)
+    for kernel in custom_kernels(only_function(module)):
+        require_cuttable(kernel, kernel.decided)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import estimate
+from mugraph.passes.costs.loads import Load, Loads
 from mugraph.passes.costs.memory import BOX_WAVEFRONTS, row_cycles
-from mugraph.passes.costs.work import Held, Load, Loads, PhaseWork, Product
+from mugraph.passes.costs.work import Held, PhaseWork, Product
 from mugraph.passes.mugraph.online_softmax.kernel import custom_kernels
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context

@@ -12,7 +12,8 @@ from mugraph.dialects.tensor_types import without_layout
 from mugraph.passes.compile import compile_pipeline
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import estimate, stages_of
-from mugraph.passes.costs.work import Load, Loads, PhaseWork, Product
+from mugraph.passes.costs.loads import Load, Loads
+from mugraph.passes.costs.work import PhaseWork, Product
 from mugraph.passes.program.fuse_kernels.times import library_time
 from mugraph.passes.targets import target_named
 from mugraph.reading import make_context

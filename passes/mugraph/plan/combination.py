@@ -6,7 +6,8 @@ from functools import cache
 
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.kernels import estimate
-from mugraph.passes.costs.work import Load, Loads, PhaseWork
+from mugraph.passes.costs.loads import Load, Loads
+from mugraph.passes.costs.work import PhaseWork
 from mugraph.passes.mugraph.plan.bounds import PART_BYTES
 from mugraph.passes.targets import Target
 

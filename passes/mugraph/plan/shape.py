@@ -25,13 +25,12 @@ from mugraph.dialects.tensor_types import (
     shape_of,
 )
 from mugraph.passes.costs.kernel_shape import KernelShape
+from mugraph.passes.costs.loads import Load, Loads
 from mugraph.passes.costs.work import (
     INSTRUCTION,
     ROW_VECTOR,
     RUN_CONVERSION_ISSUES,
     Held,
-    Load,
-    Loads,
     PhaseWork,
     Product,
 )

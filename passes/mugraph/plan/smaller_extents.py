@@ -18,7 +18,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from mugraph.dialects import tb
 from mugraph.dialects.named_extents import NamedExtent, Names, argument_names, named_extents
 from mugraph.passes.costs.kernel_shape import KernelShape
-from mugraph.passes.costs.work import Loads
+from mugraph.passes.costs.loads import Loads
 from mugraph.passes.mugraph.plan.shape import KernelModel
 from mugraph.passes.mugraph.retile.dimensions import TileSpace
 from mugraph.passes.mugraph.retile.partition import Partition

@@ -15,22 +15,23 @@ from xdsl.dialects.func import FuncOp
 
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
-from mugraph.dialects.programming_model import WARP
+from mugraph.dialects.programming_model import MAX_THREADS, WARP
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.costs.kernels import LAUNCH_NS
 from mugraph.passes.mugraph.plan.choose import time_under
+from mugraph.passes.mugraph.retile.errors import RetileError
 from mugraph.passes.program.fuse_kernels.attempts import Attempt
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
 from mugraph.passes.program.fuse_kernels.long_rows import SHORTEST_PART, VECTOR
 from mugraph.passes.program.fuse_kernels.part import Part
+from mugraph.passes.program.fuse_kernels.times import require_cuttable_alone
 from mugraph.passes.targets import Target
 
 CLUSTER_NS = 120.0
 """What each cluster takes to be launched and to meet, where two kernels are saved a launch and a
 way to memory.  Clusters of eight gained 4 to 26 % of 2 to 7 rows on an H200, and softmaxes of 10
 and 16 rows lost 5 to 20 % (``benchmarks/results/rows_h200.md``)."""
-MOST_THREADS = 1024
 
 
 def parts_in_clusters(target: Target, rows: int, extent: int) -> int | None:
@@ -79,7 +80,11 @@ def plans_of(kernels: Sequence[CustomizedOp], threads: int) -> list[Plan] | None
 
 
 def share_clusters(fusion: Fusion, groups: Sequence[Group], target: Target) -> bool:
-    """Plans the two kernels of divided rows for clusters; whether they are such kernels."""
+    """Choice: plans the two kernels of divided rows for clusters; whether they are such kernels.
+
+    Each thread has as many vectors of a part as takes the least time.  The times of both kernels
+    in ``fusion`` become those of their plans, less what one launch saves.
+    """
     found = [(group, part) for group in groups if (part := fusion.attempted(group).part)]
     kernels = [each for _, part in found if (each := kernel_of(part)) is not None]
     if len(found) != 2 or len(kernels) != 2:
@@ -89,12 +94,12 @@ def share_clusters(fusion: Fusion, groups: Sequence[Group], target: Target) -> b
     best: tuple[float, list[float], list[Plan]] = (math.inf, [], [])
     for share in range(1, warps + 1):
         threads = WARP * math.ceil(warps / share)
-        plans = plans_of(kernels, threads) if threads <= MOST_THREADS else None
+        plans = plans_of(kernels, threads) if threads <= MAX_THREADS else None
         if plans is None:
             continue
         times = [time_alone(*each, target) for each in zip(kernels, plans, strict=True)]
         best = min(best, (sum(times), times, plans), key=lambda each: each[0])
-    if best[0] == math.inf:
+    if best[0] == math.inf or not all(map(can_be_cut, kernels, best[2])):
         return False
     rows = shape_of(kernels[1].results[0].type)[0]
     saved = LAUNCH_NS + target.memory_latency_ns - CLUSTER_NS * rows
@@ -106,6 +111,15 @@ def share_clusters(fusion: Fusion, groups: Sequence[Group], target: Target) -> b
 
 def _same(part: Part) -> Part:
     return part
+
+
+def can_be_cut(kernel: CustomizedOp, plan: Plan) -> bool:
+    """Whether a kernel can be cut as a plan says: some have an axis that stays as it is."""
+    try:
+        require_cuttable_alone(kernel, plan)
+    except RetileError:
+        return False
+    return True
 
 
 def time_alone(kernel: CustomizedOp, plan: Plan, target: Target) -> float:

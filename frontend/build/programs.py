@@ -388,6 +388,7 @@ class ProgramOperators(RandomOperators):
         """
         self.dim("causal_mask", x, -2)
         if not isinstance(offset, NamedNumber):
+            (offset,) = require_integers("causal_mask: the offset", (offset,))
             return self.mask(x, lambda *at: at[-2] - at[-1] + offset, value, name=name)
         rows, keys = x.shape[-2:]
         if offset.stand_in != stand_in(keys) - stand_in(rows):

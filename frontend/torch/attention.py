@@ -120,7 +120,7 @@ def leave_out_known_masks(graph_module: Any) -> None:
             triangle = _triangle(graph_module, mask, places)
         if triangle is not None:
             scale, heads_inside = others[:2]
-            node.args = (q, k, v, None, triangle.causal, scale, heads_inside, triangle.at_end)
+            node.args = (q, k, v, None, triangle.causal, scale, heads_inside, *triangle[1:])
     graph_module.graph.eliminate_dead_code()
     graph_module.recompile()
 
@@ -166,10 +166,14 @@ def _numbers_of(node: Any) -> list[float]:
 
 
 class _Triangle(NamedTuple):
-    """What a mask keeps: all, where it is not causal."""
+    """What a mask keeps: all, where it is not causal.
+
+    ``may_be_empty``: there may be fewer keys than queries, the first of which have none then.
+    """
 
     causal: bool
     at_end: bool = False
+    may_be_empty: bool = False
 
 
 def _triangle(graph_module: Any, mask: Any, places: KnownPlaces) -> _Triangle | None:
@@ -181,7 +185,10 @@ def _triangle(graph_module: Any, mask: Any, places: KnownPlaces) -> _Triangle | 
             return _Triangle(causal=False)
         more = 0 if str(rows) == str(columns) else _expression(columns) - _expression(rows)
         triangle = LinearForm((*[0] * (mask.meta["val"].dim() - 2), 1, -1), more)
-        return _Triangle(causal=True, at_end=more != 0) if known.forms == (triangle,) else None
+        if known.forms != (triangle,):
+            return None
+        is_short = _may_be_negative(columns - rows)
+        return _Triangle(causal=True, at_end=more != 0, may_be_empty=more != 0 and is_short)
     kept: Any = getattr(graph_module, mask.target) if mask.op == "get_attr" else None
     if not isinstance(kept, torch.Tensor):
         return None
@@ -190,6 +197,13 @@ def _triangle(graph_module: Any, mask: Any, places: KnownPlaces) -> _Triangle | 
     is_square = str(rows) == str(columns)
     is_triangle = is_square and bool((kept == torch.ones_like(kept).tril()).all())
     return _Triangle(causal=True) if is_triangle else None
+
+
+def _may_be_negative(number: Any) -> bool:
+    """Whether a number may be less than 0 at a call, for all that torch knows of its symbols."""
+    if not is_symbol(number):
+        return number < 0
+    return not number.node.shape_env.bound_sympy(number.node.expr).lower >= 0
 
 
 def _expression(extent: Any) -> Any:

@@ -118,9 +118,10 @@ def _choice(rewriting: _Rewriting, node: Any) -> Any:
 
 @_REWRITES.of("clamp.default")
 def _clamp(rewriting: _Rewriting, node: Any) -> Any:
-    """Nothing, where all numbers are between the bounds."""
+    """Nothing, where all numbers are between the bounds, which are no symbols."""
     known, (low, high) = rewriting.bounds[node.args[0]], clamps(node)
-    if known is None or not _is_like(node.args[0], node):
+    is_known_late = node.all_input_nodes != [node.args[0]]
+    if known is None or is_known_late or not _is_like(node.args[0], node):
         return None
     above = low is None or low <= known.first
     below = high is None or known.last <= high

@@ -710,9 +710,14 @@ def wrong_offset(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
     return mi.causal_mask(graph.new_input((m, 16)), m + 1)
 
 
+def part_of_an_offset(graph: mi.KernelGraph, m: mi.Extent) -> mi.DTensor:
+    return mi.causal_mask(graph.new_input((m, 16)), 1.5)  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize(
     ("program", "message"),
     [
+        (part_of_an_offset, "causal_mask: the offset: (1.5,); expected integers"),
         (wrong_offset, "or 16 - m, the keys and queries of the scores"),
         (mean_of_rows, "combines elements along dimension 0 of %x, whose extent 'm'"),
         (merged, "would be 'm' times 4; keep 'm' a dimension of its own"),

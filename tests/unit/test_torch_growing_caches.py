@@ -112,3 +112,16 @@ def test_a_cache_is_given_back_with_what_grows_first_in_memory() -> None:
     with torch.no_grad():
         _, (keys, _) = made(torch.randn(1, 1, 32), cache_of(5))
     assert keys.shape == (1, 2, 6, 8) and keys.movedim(2, 0).is_contiguous()
+
+
+def test_queries_without_a_key_give_zeros_where_a_call_has_fewer_keys() -> None:
+    def attention(q: Any, k: Any) -> Any:
+        rows, keys = q.shape[2], k.shape[2]
+        seen = torch.arange(keys)[None] <= torch.arange(rows)[:, None] + (keys - rows)
+        return functional.scaled_dot_product_attention(q, k, k, seen)
+
+    torch._dynamo.reset()
+    made = torch.compile(attention, backend="mugraph")
+    for rows, keys in ((3, 5), (4, 7), (7, 4)):
+        q, k = torch.randn(1, 2, rows, 8), torch.randn(1, 2, keys, 8)
+        torch.testing.assert_close(made(q, k), attention(q, k), rtol=5e-5, atol=5e-5)

@@ -113,3 +113,13 @@ def test_a_sort_from_the_largest_is_right() -> None:
     ours, _ = compiled(function, x)
     for one, other in zip(ours, function(x), strict=True):
         assert torch.equal(one.values, other.values) and torch.equal(one.indices, other.indices)
+
+
+def test_a_bound_that_is_an_extent_of_a_call_is_kept() -> None:
+    def function(x: Any) -> Any:
+        return torch.arange(x.shape[0]).clamp(max=x.shape[0] - 2)
+
+    torch._dynamo.reset()
+    made = torch.compile(function, backend="mugraph", dynamic=True)
+    with pytest.warns(UserWarning, match=r"keep 1 aten.clamp.default in torch"):
+        assert all(made(torch.zeros(n, 2))[-1] == n - 2 for n in (5, 9))

@@ -9,8 +9,10 @@ import pytest
 from thorough import inputs
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
@@ -331,3 +333,18 @@ def test_identical_layers_take_the_steps_of_one(monkeypatch: pytest.MonkeyPatch)
     ]
     found, operators = limited(layers(12), counted[0], monkeypatch)
     assert not operators and found.is_optimal
+
+
+def layouts_of_layers(count: int) -> list[list[Attribute]]:
+    """The types of all tensors of each of so many identical kernels."""
+    module, function = prepared(layers(count))
+    ResolveLayoutPass().apply(make_context(), module)
+    kernels = [op for op in function.body.block.ops if isinstance(op, CustomizedOp)]
+    return [[result.type for op in kernel.walk() for result in op.results] for kernel in kernels]
+
+
+def test_many_layers_are_laid_out_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the last of them stand apart: what one reads and one writes is given."""
+    monkeypatch.setattr(exact, "COUNTING_STEPS", 100)
+    first, between, last = layouts_of_layers(3)
+    assert layouts_of_layers(12) == [first, *[between] * 10, last]

@@ -23,6 +23,7 @@ from mugraph.passes.mugraph.resolve_layout import (
     layout_problem_of,
 )
 from mugraph.passes.mugraph.resolve_layout.apply_layouts import CERTIFICATE
+from mugraph.passes.mugraph.resolve_layout.domains import domains_of
 from mugraph.passes.mugraph.resolve_layout.solution import price_of
 from mugraph.passes.mugraph.resolve_layout.solve import Solution, solve, solve_with_bounds
 from mugraph.passes.targets import target_named
@@ -348,3 +349,12 @@ def test_many_layers_are_laid_out_as_few_are(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(exact, "COUNTING_STEPS", 100)
     first, between, last = layouts_of_layers(3)
     assert layouts_of_layers(12) == [first, *[between] * 10, last]
+
+
+def test_numbers_that_rank_layouts_do_not_grow_with_each_layer() -> None:
+    """Layers that meet in tensors of given layouts have nothing to do with each other."""
+    free, given = "!x = tensor<1x16x64xf16", ", #cute.layout<(1,16,64):(1024,64,1)>"
+    few, many = (
+        domains_of(problem_of(layers(count).replace(free, free + given))).scale for count in (3, 12)
+    )
+    assert many.cost < 5 * few.cost

@@ -9,8 +9,10 @@ import pytest
 from thorough import inputs
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
 
+from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.fuse_threadblock import FuseThreadblockPass
@@ -21,6 +23,7 @@ from mugraph.passes.mugraph.resolve_layout import (
     layout_problem_of,
 )
 from mugraph.passes.mugraph.resolve_layout.apply_layouts import CERTIFICATE
+from mugraph.passes.mugraph.resolve_layout.domains import domains_of
 from mugraph.passes.mugraph.resolve_layout.solution import price_of
 from mugraph.passes.mugraph.resolve_layout.solve import Solution, solve, solve_with_bounds
 from mugraph.passes.targets import target_named
@@ -360,3 +363,27 @@ def test_kinds_that_take_as_many_steps_are_counted_in_all_layers_or_in_none(
             sum(len(each.operators) for each in problem.bounded) for problem in problems
         )
         assert three - two == two - one
+
+
+def layouts_of_layers(count: int) -> list[list[Attribute]]:
+    """The types of all tensors of each of so many identical kernels."""
+    module, function = prepared(layers(count))
+    ResolveLayoutPass().apply(make_context(), module)
+    kernels = [op for op in function.body.block.ops if isinstance(op, CustomizedOp)]
+    return [[result.type for op in kernel.walk() for result in op.results] for kernel in kernels]
+
+
+def test_many_layers_are_laid_out_as_few_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first and the last of them stand apart: what one reads and one writes is given."""
+    monkeypatch.setattr(exact, "COUNTING_STEPS", 100)
+    first, between, last = layouts_of_layers(3)
+    assert layouts_of_layers(12) == [first, *[between] * 10, last]
+
+
+def test_numbers_that_rank_layouts_do_not_grow_with_each_layer() -> None:
+    """Layers that meet in tensors of given layouts have nothing to do with each other."""
+    free, given = "!x = tensor<1x16x64xf16", ", #cute.layout<(1,16,64):(1024,64,1)>"
+    few, many = (
+        domains_of(problem_of(layers(count).replace(free, free + given))).scale for count in (3, 12)
+    )
+    assert many.cost < 5 * few.cost

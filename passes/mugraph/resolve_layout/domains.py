@@ -65,8 +65,8 @@ def domains_of(problem: LayoutProblem) -> Domains:
     """The problem as choices and tables.
 
     Of equal totals there are none that differ in a tensor's layout: the innermost dimension of
-    an earlier tensor weighs more than those of all later ones together, the latest dimension
-    being the cheapest, and padded rows come before those that are not.
+    an earlier tensor weighs more than those of all later ones together that have to do with it,
+    the latest dimension being the cheapest, and padded rows come before those that are not.
     """
     groups = _groups(problem)
     places = {
@@ -75,13 +75,18 @@ def domains_of(problem: LayoutProblem) -> Domains:
         for index, variable in enumerate(group)
         if variable is not None
     }
-    ordered = [
+    ranked = {
         choice
         for choice, group in enumerate(groups)
         if any(v is not None and v.role in (Role.INNERMOST, Role.TIGHT) for v in group)
-    ]
-    unit = math.prod(len(groups[choice]) for choice in ordered)
-    costs = sum(soft.weight for soft in problem.soft) + 1
+    }
+    together: dict[tuple[Literal, ...], int] = {}
+    for soft in problem.soft:
+        together[soft.when] = together.get(soft.when, 0) + soft.weight
+    parts = _independent(problem, together, groups, places)
+    ordered = [[choice for choice in part if choice in ranked] for part in parts]
+    unit = 1 + sum(math.prod(len(groups[choice]) for choice in part) - 1 for part in ordered)
+    costs = sum(together.values()) + 1
     scale = Scale(unit * costs, unit, unit * costs * (len(problem.preferences) + 1))
     tables = _Tables([len(group) for group in groups], places, scale)
 
@@ -89,20 +94,51 @@ def domains_of(problem: LayoutProblem) -> Domains:
         tables.add([literal.negated() for literal in clause.literals], scale.forbidden)
     for preference in problem.preferences:
         tables.add([literal.negated() for literal in preference.literals], scale.preference)
-    together: dict[tuple[Literal, ...], int] = {}
-    for soft in problem.soft:
-        together[soft.when] = together.get(soft.when, 0) + soft.weight
     for when, weight in together.items():
         tables.add(when, weight * scale.cost)
     for group in problem.exactly_one:
         tables.add_count(group, 1, scale.forbidden)
     for group in problem.at_most_one:
         tables.add_count(group, 0, scale.forbidden)
-    for choice in ordered:
-        unit //= len(groups[choice])
-        order = np.array([place * unit for place in range(len(groups[choice]))], dtype=object)
-        tables.add_table((choice,), order)
+    for part in ordered:
+        step = 1
+        for choice in reversed(part):
+            order = np.array([place * step for place in range(len(groups[choice]))], dtype=object)
+            tables.add_table((choice,), order)
+            step *= len(groups[choice])
     return Domains(groups, tables.factors(), scale)
+
+
+def _independent(
+    problem: LayoutProblem,
+    costs: Iterable[tuple[Literal, ...]],
+    groups: Sequence[tuple[Variable | None, ...]],
+    places: Mapping[Variable, tuple[int, int]],
+) -> list[list[int]]:
+    """The choices in parts that meet, if at all, in choices that are settled.
+
+    Kernels meet in tensors of which the layout is given: numbers that rank the choices of one part
+    need not grow with the number of parts.
+    """
+    left = [len(group) for group in groups]
+    for literals in {clause.literals for clause in problem.clauses if len(clause.literals) == 1}:
+        ((variable, positive),) = literals
+        choice = places[variable][0]
+        left[choice] = 1 if positive else left[choice] - 1
+    mentioned = [
+        *(clause.literals for clause in problem.clauses),
+        *(preference.literals for preference in problem.preferences),
+        *costs,
+    ]
+    connected = IntDisjointSet(size=len(groups))
+    scopes = {tuple(places[variable][0] for variable, _ in literals) for literals in mentioned}
+    for group in (*problem.exactly_one, *problem.at_most_one):
+        scopes.add(tuple(places[variable][0] for variable in group))
+    for scope in scopes:
+        free = [choice for choice in scope if left[choice] > 1]
+        for choice in free[1:]:
+            connected.union(free[0], choice)
+    return _members(connected, len(groups))
 
 
 def _groups(problem: LayoutProblem) -> list[tuple[Variable | None, ...]]:
@@ -199,6 +235,10 @@ def components(count: int, factors: Sequence[Factor]) -> list[list[int]]:
     for factor in factors:
         for choice in factor.scope[1:]:
             connected.union(factor.scope[0], choice)
+    return _members(connected, count)
+
+
+def _members(connected: IntDisjointSet, count: int) -> list[list[int]]:
     members: dict[int, list[int]] = {}
     for choice in range(count):
         members.setdefault(connected[choice], []).append(choice)

@@ -95,6 +95,7 @@ def test_weights_of_4_bits_are_unpacked_in_registers(program: Any) -> None:
     check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
 def test_codes_of_nf4_are_looked_up_in_pairs(dtype: Any) -> None:
     """As a product loads them; all codes beside each other, right as CUDA."""
@@ -120,6 +121,7 @@ def test_codes_of_nf4_are_looked_up_in_pairs(dtype: Any) -> None:
     check_emulated_later(made, lambda kernels: assert_near(*kernels.run(inputs), expected))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rows", [1, 5])
 def test_groups_of_64_codes_of_nf4_have_warps_of_their_own(rows: int) -> None:
     """Both halves of a byte have a scale; threads multiply runs of codes; right as CUDA."""

@@ -72,7 +72,7 @@ def assert_near(result: Array, expected: Array) -> None:
         (of_4_bits, 1, 4, 2, THOROUGH),
         (of_4_bits, 5, 8, 2, True),  # two warps a group
         (of_4_bits, 16, 4, 4, True),  # two groups an iteration
-        (of_8_bits, 1, 4, 2, True),
+        (of_8_bits, 1, 4, 2, THOROUGH),
         (of_8_bits, 24, 4, 2, True),
         (of_4_bits, 9, 4, 8, True),  # one group for all warps
         (of_8_bits, 16, 2, 8, THOROUGH),

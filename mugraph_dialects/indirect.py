@@ -52,7 +52,67 @@ class MakesDistinctNumbers(Operation, Abstract):
         """Those of its results that are such lists; for each, what all of its numbers are below."""
 
 
-class CutsRows(IRDLOperation, ReadsRows):
+class NamesRows(Operation, Abstract):
+    """An operator that moves tiles, perhaps of rows that numbers name.
+
+    The dimensions of such a tile are those of the numbers, and then those of a row.
+    """
+
+    @property
+    @abstractmethod
+    def numbers(self) -> SSAValue | None:
+        """The numbers that name its rows; ``None`` where none do."""
+
+    @property
+    def numbers_shape(self) -> tuple[int, ...]:
+        """The extents of the numbers that name its rows; none where none do."""
+        return () if self.numbers is None else shape_of(self.numbers.type)
+
+    def named_shape(self, tensor: Attribute) -> tuple[int, ...]:
+        """The extents of a tensor, or of its rows, one for each number."""
+        shape = shape_of(tensor)
+        return shape if self.numbers is None else gathered_shape(shape, self.numbers_shape)
+
+    def verify_numbers(self, tensor: Attribute) -> None:
+        """Raises ``VerifyException`` unless the numbers can say which rows of a tensor are meant.
+
+        They are i32 in device memory.
+        """
+        if (numbers := self.numbers) is None:
+            return
+        if isinstance(numbers.owner, Operation):
+            raise VerifyException(
+                f"{op_label(self)} moves rows through {value_label(numbers)}, a tile; numbers of "
+                "rows are read from device memory, so name an operand of the kernel"
+            )
+        number = element_type_of(numbers.type)
+        if number != i32:
+            raise VerifyException(
+                f"{op_label(self)}: the numbers of rows that it moves 'through' "
+                f"{value_label(numbers)} are of {number}; expected i32: insert a 'kn.cast' before "
+                "the kernel"
+            )
+        if not shape_of(tensor):
+            raise VerifyException(
+                f"{op_label(self)}: a tensor of no dimensions, {tensor}, has no rows that "
+                f"{value_label(numbers)} could name; leave out 'through'"
+            )
+
+    def verify_even_numbers(self, bounds: Bounds) -> None:
+        """Raises ``OperatorError`` where some tiles have fewer numbers of rows than others.
+
+        ``bounds`` say which elements of the tiles exist.
+        """
+        for dim, bound in enumerate(bounds[: len(self.numbers_shape)]):
+            if bound is not None and self.numbers is not None:
+                raise OperatorError(
+                    f"dimension {dim} of the tile counts rows that {value_label(self.numbers)} "
+                    "names, and some blocks or iterations have fewer; choose a grid and a forloop "
+                    "that divide its extents"
+                )
+
+
+class CutsRows(IRDLOperation, ReadsRows, NamesRows):
     """An operator that cuts tiles from its first operand, or from what is gathered or seen of it.
 
     The numbers of the rows, where there are any, are its second operand.
@@ -73,22 +133,10 @@ class CutsRows(IRDLOperation, ReadsRows):
         return Windows.of(self.modes, self.origin)
 
     @property
-    @abstractmethod
-    def numbers(self) -> SSAValue | None:
-        """The numbers that name its rows; ``None`` where none do."""
-
-    @property
-    def numbers_shape(self) -> tuple[int, ...]:
-        """The extents of the numbers that name its rows; none where none do."""
-        return () if self.numbers is None else shape_of(self.numbers.type)
-
-    @property
     def tensor_shape(self) -> tuple[int, ...]:
         """The extents of what the maps cut: the first operand, or what is gathered of it."""
-        if self.windows is not None:
-            return self.windows.shape
-        shape = shape_of(self.operands[0].type)
-        return shape if self.numbers is None else gathered_shape(shape, self.numbers_shape)
+        windows = self.windows
+        return self.named_shape(self.operands[0].type) if windows is None else windows.shape
 
     def rows_named(self, operand: int) -> int | None:
         """The first operand's rows, of the numbers."""
@@ -143,41 +191,3 @@ def gathered_strides(strides: Sequence[int], numbers: Sequence[int]) -> tuple[in
 def row_strides(strides: Sequence[int], numbers: Sequence[int]) -> tuple[int, ...]:
     """The strides inside of a row: 0 along the dimensions of the numbers."""
     return (*[0] * len(numbers), *strides[1:])
-
-
-def verify_numbers(op: Operation, tensor: Attribute, through: SSAValue) -> None:
-    """Raises ``VerifyException`` unless ``through`` can say which rows of a tensor are meant."""
-    number = element_type_of(through.type)
-    if number != i32:
-        raise VerifyException(
-            f"{op_label(op)}: the numbers of rows that it moves 'through' {value_label(through)} "
-            f"are of {number}; expected i32: insert a 'kn.cast' before the kernel"
-        )
-    if not shape_of(tensor):
-        raise VerifyException(
-            f"{op_label(op)}: a tensor of no dimensions, {tensor}, has no rows that "
-            f"{value_label(through)} could name; leave out 'through'"
-        )
-
-
-def verify_parameter(op: Operation, through: SSAValue) -> None:
-    """Raises ``VerifyException`` for numbers of rows that are no tensor in device memory."""
-    if isinstance(through.owner, Operation):
-        raise VerifyException(
-            f"{op_label(op)} moves rows through {value_label(through)}, a tile; numbers of rows "
-            "are read from device memory, so name an operand of the kernel"
-        )
-
-
-def verify_even_numbers(op: Operation, through: SSAValue, bounds: Bounds) -> None:
-    """Raises ``OperatorError`` where some tiles have fewer numbers of rows than others.
-
-    ``bounds`` say which elements of the tiles exist.
-    """
-    for dim, bound in enumerate(bounds[: len(shape_of(through.type))]):
-        if bound is not None:
-            raise OperatorError(
-                f"dimension {dim} of the tile counts rows that {value_label(through)} names, and "
-                "some blocks or iterations have fewer; choose a grid and a forloop that divide its "
-                "extents"
-            )

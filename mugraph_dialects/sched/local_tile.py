@@ -26,9 +26,6 @@ from mugraph.dialects.indirect import (
     CutsRows,
     TakesDistinctNumbers,
     row_strides,
-    verify_even_numbers,
-    verify_numbers,
-    verify_parameter,
 )
 from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
@@ -259,9 +256,7 @@ class LocalTileOp(CutsRows, TakesDistinctNumbers):
             raise VerifyException(
                 f"{op_label(self)} cuts a tile from a tile; cut it from the kernel's parameter"
             )
-        if self.through is not None:
-            verify_numbers(self, self.source.type, self.through)
-            verify_parameter(self, self.through)
+        self.verify_numbers(self.source.type)
         numbers = numbers_of(self.known)
         if len(numbers) % 2 or any(not 0 <= dim < len(self.tensor_shape) for dim in numbers[::2]):
             raise OperatorError(
@@ -284,8 +279,7 @@ class LocalTileOp(CutsRows, TakesDistinctNumbers):
                 f"a tile is a view and keeps the tensor's strides {strides}, not "
                 f"{strides_of(resolved_layout_of(self.result))}"
             )
-        if self.through is not None:
-            verify_even_numbers(self, self.through, self.bounds())
+        self.verify_even_numbers(self.bounds())
 
     def _verify_held_ends(self) -> None:
         held = {each.argument: each for each in enclosing_kernel(self).held_lengths}

@@ -46,8 +46,9 @@ from mugraph.dialects.tb.elementwise import (
     UnaryOp,
     elementwise,
 )
-from mugraph.dialects.tb.mask import MaskOp, forms_in_tiles
-from mugraph.dialects.tb.memory import NOT_SPLIT, InputOp, OutputOp, enclosing_graph
+from mugraph.dialects.tb.mask import MaskOp
+from mugraph.dialects.tb.memory import InputOp, OutputOp
+from mugraph.dialects.tb.moves import NOT_SPLIT, enclosing_graph, forms_in_tiles
 from mugraph.dialects.tb.norm import RmsNormOp
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tb.product import ConcatThenMatmulOp, MatmulOp

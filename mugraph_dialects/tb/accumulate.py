@@ -36,7 +36,7 @@ from mugraph.dialects.interfaces import (
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.shapes import broadcast_shape
 from mugraph.dialects.tb.layouts import elementwise_accesses
-from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.moves import enclosing_graph
 from mugraph.dialects.tb.operators import TileOperator, expect_shape, parallel_indices
 from mugraph.dialects.tb.ragged import (
     accumulated_bounds,

@@ -29,7 +29,7 @@ from mugraph.dialects.interfaces import CarriesState, HasLayoutConstraints, Tile
 from mugraph.dialects.layout_problem import LayoutProblem
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tb.accumulate import AccumulatorOp, expect_whole
-from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.moves import enclosing_graph
 from mugraph.dialects.tb.operators import parallel_indices
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import op_label, shape_of, value_label

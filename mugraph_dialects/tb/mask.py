@@ -36,7 +36,7 @@ from mugraph.dialects.linear_forms import (
 from mugraph.dialects.maps import AXES, Slicing
 from mugraph.dialects.ragged import Padding, RaggedAttr, RaggedDim, ragged_error
 from mugraph.dialects.tb.elementwise import ElementwiseOp
-from mugraph.dialects.tb.memory import (
+from mugraph.dialects.tb.moves import (
     NOT_SPLIT,
     enclosing_graph,
     fordim_attribute,

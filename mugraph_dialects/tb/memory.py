@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    IRDLOperation,
     operand_def,
     opt_operand_def,
-    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -21,29 +17,25 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mugraph.dialects.alignment import alignment_of
 from mugraph.dialects.copies import TileCopy
 from mugraph.dialects.definition import OperatorError, irdl_op_definition
 from mugraph.dialects.element_types import is_integer, verify_element_type
 from mugraph.dialects.indirect import (
     CutsRows,
     TakesDistinctNumbers,
-    gathered_shape,
-    gathered_strides,
-    verify_even_numbers,
-    verify_numbers,
-    verify_parameter,
 )
-from mugraph.dialects.interfaces import HasLayoutConstraints, HasSharedAccesses, SharedAccess
-from mugraph.dialects.launch_extents import HasThreadblockGraph, extents_of, integer_array
+from mugraph.dialects.launch_extents import extents_of, integer_array
 from mugraph.dialects.lengths import numbers_attribute, numbers_of
 from mugraph.dialects.linear_forms import LinearForm
-from mugraph.dialects.maps import PartitionError, Slicing, verify_map
-from mugraph.dialects.ragged import Bounds
-from mugraph.dialects.tb.layouts import copy_access
+from mugraph.dialects.maps import PartitionError, verify_map
+from mugraph.dialects.tb.moves import (
+    NOT_SPLIT,
+    MovesTile,
+    enclosing_graph,
+    fordim_attribute,
+)
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import (
-    element_bytes_of,
     element_type_of,
     layout_of,
     op_label,
@@ -53,155 +45,6 @@ from mugraph.dialects.tensor_types import (
     value_label,
 )
 from mugraph.dialects.windows import Windows
-
-NOT_SPLIT = -1
-"""The fordim of a tile that the for-loop does not move."""
-
-
-def enclosing_graph(op: Operation) -> HasThreadblockGraph:
-    """The ``kn.customized`` around a threadblock operator, with its grid, block and for-loop.
-
-    Raises ``VerifyException`` outside of one, and where one has extents that no GPU can launch.
-    """
-    parent = op.parent_op()
-    if not isinstance(parent, HasThreadblockGraph):
-        raise VerifyException(f"{op_label(op)} must stand in the body of a 'kn.customized'")
-    # xDSL verifies a body before the operator around it.
-    parent.verify_extents()
-    return parent
-
-
-def verify_numbers_of_lengths(op: Operation, numbers: Sequence[int]) -> None:
-    """Raises ``VerifyException`` unless the kernel around an operator has lengths of these."""
-    count = len(enclosing_graph(op).held_lengths)
-    for number in numbers:
-        if not 0 <= number < count:
-            raise VerifyException(
-                f"{op_label(op)} names length {number} of the kernel, which has {count}; write "
-                "them there: 'lengths [ARGUMENT, LARGEST]'"
-            )
-
-
-@cache
-def fordim_attribute(dim: int) -> IntegerAttr | None:
-    """The property that stands for the dimension that the for-loop splits; none for none."""
-    return None if dim == NOT_SPLIT else IntegerAttr(dim, i64)
-
-
-class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses):
-    """An operator that copies the tiles which maps cut from a DTensor, or to where they lie."""
-
-    fordim = opt_prop_def(IntegerAttr.constr(type=i64))
-    ending = opt_prop_def(DenseArrayBase.constr(i64))
-
-    @property
-    def ends(self) -> dict[int, int]:
-        """The dimensions that end at a length of the kernel, and the number of that."""
-        numbers = numbers_of(self.ending)
-        return dict(zip(numbers[::2], numbers[1::2], strict=True))
-
-    def end_at(self, ends: Mapping[int, int]) -> None:
-        """Lets dimensions end at lengths of the kernel."""
-        self.ending = numbers_attribute([number for pair in ends.items() for number in pair])
-
-    def verify_ends(self) -> None:
-        """Checks the dimensions that end at lengths, and that these fit."""
-        numbers, rank = numbers_of(self.ending), len(self.tensor_shape)
-        if len(numbers) % 2 or any(not 0 <= dim < rank for dim in numbers[::2]):
-            raise VerifyException(
-                f"{op_label(self)}: ending {list(numbers)} must be a dimension from 0 to "
-                f"{rank - 1} and the number of a length, perhaps several times"
-            )
-        verify_numbers_of_lengths(self, numbers[1::2])
-        for dim, number in self.ends.items():
-            largest = enclosing_graph(self).held_lengths[number].largest
-            if largest > self.tensor_shape[dim]:
-                tensor, _ = self.tensor_and_tile()
-                raise VerifyException(
-                    f"{op_label(self)}: dimension {dim} of {value_label(tensor)} has "
-                    f"{self.tensor_shape[dim]} elements, and length {number}, where it ends, may "
-                    f"be {largest}"
-                )
-
-    @property
-    @abstractmethod
-    def map_(self) -> tuple[int, ...]:
-        """The dimension that each of x, y, z splits, or -1."""
-
-    @property
-    @abstractmethod
-    def tensor_type(self) -> Attribute:
-        """The type of the DTensor."""
-
-    @property
-    def tensor_shape(self) -> tuple[int, ...]:
-        """The extents of what the maps cut: the DTensor, or what is gathered of it."""
-        return shape_of(self.tensor_type)
-
-    @property
-    @abstractmethod
-    def tile(self) -> SSAValue:
-        """The tile."""
-
-    @abstractmethod
-    def tensor_and_tile(self) -> tuple[SSAValue, SSAValue]:
-        """The DTensor and the tile."""
-
-    @property
-    def loop_dim(self) -> int:
-        """The dimension that the for-loop splits, or -1 where the tile is copied outside of it."""
-        return NOT_SPLIT if self.fordim is None else self.fordim.value.data
-
-    def slicing(self) -> Slicing:
-        """How the maps cut the DTensor into tiles of this one's extents."""
-        graph = enclosing_graph(self)
-        return Slicing(
-            self.tensor_shape,
-            self.map_,
-            self.loop_dim,
-            graph.grid_dim,
-            graph.forloop_range,
-            shape_of(self.tile.type),
-            interleaved=graph.is_interleaved,
-        )
-
-    def bounds(self) -> Bounds:
-        """Which elements of the tiles exist."""
-        return self.slicing().bounds()
-
-    def verify_tile(self, name: str) -> None:
-        """Checks the tile's extents against the maps, of which ``name`` is the first."""
-        self.slicing().tile_shape(name)
-
-    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
-        """The copy for given strides of the DTensor and of the tile."""
-        tensor, _ = self.tensor_and_tile()
-        return TileCopy(
-            self.slicing(),
-            tuple(strides),
-            tuple(tile_strides),
-            element_bytes_of(self.tensor_type),
-            alignment_of(tensor),
-        )
-
-    def copy_of_rows(
-        self, strides: Sequence[int], tile_strides: Sequence[int], numbers: Sequence[int]
-    ) -> TileCopy:
-        """As :meth:`tile_copy`, of rows that numbers of these extents name."""
-        copy = MovesTile.tile_copy(self, gathered_strides(strides, numbers), tile_strides)
-        return replace(copy, numbered=len(numbers))
-
-    def resolved_copy(self) -> TileCopy:
-        """The copy for the layouts in the types."""
-        tensor, tile = self.tensor_and_tile()
-        return self.tile_copy(
-            strides_of(resolved_layout_of(tensor)), strides_of(resolved_layout_of(tile))
-        )
-
-    def shared_accesses(self) -> Sequence[SharedAccess]:
-        """One: along the copy's innermost dimension, in its vectors."""
-        _, tile = self.tensor_and_tile()
-        return [copy_access(tile, self.resolved_copy())]
 
 
 @irdl_op_definition
@@ -316,9 +159,7 @@ class InputOp(CutsRows, MovesTile):
             copy = super().tile_copy(windows.virtual_strides(strides), tile_strides)
             together = windows.neighbours(shape_of(self.dtensor.type), strides)
             return replace(copy, alignment=min(copy.alignment, together * copy.element_bytes))
-        if self.through is None:
-            return super().tile_copy(strides, tile_strides)
-        return self.copy_of_rows(strides, tile_strides, self.numbers_shape)
+        return super().tile_copy(strides, tile_strides)
 
     @property
     def tile(self) -> SSAValue:
@@ -331,14 +172,11 @@ class InputOp(CutsRows, MovesTile):
 
     def verify_(self) -> None:
         """Checks the tile's extents against the maps, the grid and the loop."""
-        if self.through is not None:
-            verify_parameter(self, self.through)
-            verify_numbers(self, self.dtensor.type, self.through)
+        self.verify_numbers(self.dtensor.type)
         self.verify_windows()
         self.verify_tile("imap")
         self._verify_loaded_ends()
-        if self.through is not None:
-            verify_even_numbers(self, self.through, self.bounds())
+        self.verify_even_numbers(self.bounds())
         if element_type_of(self.dtensor.type) != element_type_of(self.result.type):
             raise OperatorError(
                 f"the tile's element type {element_type_of(self.result.type)} differs from the "
@@ -422,26 +260,14 @@ class OutputOp(MovesTile, TakesDistinctNumbers):
         """The result's of the enclosing operator."""
         return self.dtensor_type
 
-    @property
-    def tensor_shape(self) -> tuple[int, ...]:
-        """The extents of what the maps cut: the result, or a row of it for each number."""
-        shape = shape_of(self.dtensor_type)
-        return shape if self.through is None else gathered_shape(shape, self.numbers_shape)
-
     def takes_distinct(self, operand: int) -> bool:
         """Of the numbers that say where rows are stored."""
         return operand == 1
 
     @property
-    def numbers_shape(self) -> tuple[int, ...]:
-        """The extents of the numbers that say where rows are stored; none where none do."""
-        return () if self.through is None else shape_of(self.through.type)
-
-    def tile_copy(self, strides: Sequence[int], tile_strides: Sequence[int]) -> TileCopy:
-        """The copy for given strides of the result and of the tile."""
-        if self.through is None:
-            return super().tile_copy(strides, tile_strides)
-        return self.copy_of_rows(strides, tile_strides, self.numbers_shape)
+    def numbers(self) -> SSAValue | None:
+        """Those that say where rows are stored, ``through``."""
+        return self.through
 
     @property
     def tile(self) -> SSAValue:
@@ -465,14 +291,13 @@ class OutputOp(MovesTile, TakesDistinctNumbers):
     def verify_(self) -> None:
         """Checks the map, and the tile's extents against the tensor's."""
         graph = enclosing_graph(self)
-        if self.through is not None:
-            verify_parameter(self, self.through)
-            verify_numbers(self, self.dtensor_type, self.through)
-            if self.loop_dim != NOT_SPLIT and graph.forloop_range > 1:
-                raise VerifyException(
-                    f"{op_label(self)} stores rows 'through' {value_label(self.through)} in every "
-                    "iteration; leave out 'fordim': rows are stored once, after the loop"
-                )
+        self.verify_numbers(self.dtensor_type)
+        in_loop = self.loop_dim != NOT_SPLIT and graph.forloop_range > 1
+        if self.through is not None and in_loop:
+            raise VerifyException(
+                f"{op_label(self)} stores rows 'through' {value_label(self.through)} in every "
+                "iteration; leave out 'fordim': rows are stored once, after the loop"
+            )
         grid, shape = graph.grid_dim, self.tensor_shape
         verify_map("omap", self.map_, self.loop_dim, len(shape), grid)
         for axis, name in enumerate("xyz"):
@@ -483,39 +308,10 @@ class OutputOp(MovesTile, TakesDistinctNumbers):
                 )
         self.verify_tile("omap")
         self.verify_ends()
-        if self.through is not None:
-            verify_even_numbers(self, self.through, self.bounds())
+        self.verify_even_numbers(self.bounds())
         stored, given = element_type_of(self.dtensor_type), element_type_of(self.stensor.type)
         verify_element_type(op_label(self), stored)
         if stored != given and (is_integer(stored) or is_integer(given)):
             raise VerifyException(
                 f"{op_label(self)} stores {given} as {stored}; insert a 'tb.cast' before it"
             )
-
-
-def forms_in_tiles(forms: Sequence[LinearForm], slicing: Slicing) -> list[LinearForm]:
-    """Forms of places in a tensor as those of places in a tile, of block and iteration.
-
-    What forms are of besides places stays behind these.
-    """
-    rank = len(slicing.shape)
-    steps = [0] * rank
-    if slicing.fordim >= 0 and slicing.iterations > 1:
-        steps[slicing.fordim] = slicing.iteration_step()
-    moves = [*slicing.block_factors(), steps]
-    return [
-        LinearForm(
-            (
-                *form.coefficients[:rank],
-                *(_scaled(form, move) for move in moves),
-                *form.coefficients[rank:],
-            ),
-            form.constant,
-        )
-        for form in forms
-    ]
-
-
-def _scaled(form: LinearForm, move: Sequence[int]) -> int:
-    """How far a form grows where places move so far."""
-    return sum(one * step for one, step in zip(form.coefficients, move, strict=False))

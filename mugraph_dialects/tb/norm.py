@@ -23,7 +23,7 @@ from mugraph.dialects.interfaces import (
 from mugraph.dialects.ragged import Bounds, Padding
 from mugraph.dialects.reductions import HasEpsilon, epsilon_attribute
 from mugraph.dialects.tb.layouts import elementwise_accesses
-from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.moves import enclosing_graph
 from mugraph.dialects.tb.operators import TileOperator, expect_shape
 from mugraph.dialects.tb.types import STensorType
 from mugraph.dialects.tensor_types import dims, shape_of, value_label

@@ -22,7 +22,7 @@ from mugraph.dialects.interfaces import (
 from mugraph.dialects.pieces import Concatenation, Cut, Move
 from mugraph.dialects.ragged import Bounds
 from mugraph.dialects.tb.layouts import elementwise_accesses
-from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.moves import enclosing_graph
 from mugraph.dialects.tb.operators import TileOperator, moved_indices
 from mugraph.dialects.tb.ragged import require_same_bound
 from mugraph.dialects.tb.types import STensorType

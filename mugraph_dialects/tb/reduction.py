@@ -33,7 +33,7 @@ from mugraph.dialects.tb.layouts import (
     partitioned_operand,
     reduction_accesses,
 )
-from mugraph.dialects.tb.memory import enclosing_graph
+from mugraph.dialects.tb.moves import enclosing_graph
 from mugraph.dialects.tb.operators import (
     TileOperator,
     all_but,

@@ -10,7 +10,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
@@ -19,7 +18,6 @@ from mugraph.dialects.cute.layout import Layout
 from mugraph.dialects.functions import is_foreign
 from mugraph.dialects.interfaces import SharesMemory
 from mugraph.dialects.kn.overlap import launches_of
-from mugraph.dialects.kn.workspace import WORKSPACE_BYTES
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import (
     base_layout,
@@ -29,9 +27,10 @@ from mugraph.dialects.tensor_types import (
     strides_of,
     with_layout,
 )
-from mugraph.passes.program.plan_dtensor_memory import plan_dtensor_memory
+from mugraph.passes.each import TargetPass
+from mugraph.passes.program.plan_dtensor_memory import plan_anew
 from mugraph.passes.schedule.analysis.hazards.clusters import read_across_clusters
-from mugraph.passes.targets import DEFAULT_TARGET, Target, target_named
+from mugraph.passes.targets import Target
 
 PART_ELEMENTS = 32
 """The part of a cluster has a multiple of so many elements, so that vectors are aligned."""
@@ -231,8 +230,7 @@ def combine_in_clusters(pair: Pair) -> None:
             Rewriter.replace_value_with_new_type(value, with_layout(value.type, layout))
 
 
-@dataclass(frozen=True)
-class CombineInClustersPass(ModulePass):
+class CombineInClustersPass(TargetPass):
     """Lets the blocks that compute parts combine them, by distributed shared memory.
 
     The pass joins a kernel that computes parts of tiles with the next kernel, if that one has a
@@ -261,12 +259,10 @@ class CombineInClustersPass(ModulePass):
 
     name = "combine-in-clusters"
 
-    arch: str = DEFAULT_TARGET
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites every function of the module."""
-        target = target_named(self.arch)
-        functions: dict[Operation | None, None] = {}
+        target = self.target
+        changed: list[sched.LaunchOp] = []
         for pair in list(pairs_of(op, target)):
             layouts = layouts_of(*pair.launches[0])
             before = {place: lay(*place, layout) for place, layout in layouts.items()}
@@ -281,8 +277,6 @@ class CombineInClustersPass(ModulePass):
                     lay(*place, layout)
                 continue
             combine_in_clusters(pair)
-            functions.update((producer.parent_op(), None) for producer, _ in pair.launches)
+            changed += [producer for producer, _ in pair.launches]
         require_clusters(op, target)
-        for function in functions:
-            if isinstance(function, FuncOp) and WORKSPACE_BYTES in function.attributes:
-                plan_dtensor_memory(function)
+        plan_anew(changed)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i64
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 from xdsl.passes import ModulePass
 
 from mugraph.dialects import kn, sched
 from mugraph.dialects.cute.attributes import LayoutAttr
-from mugraph.dialects.kn.workspace import WORKSPACE_BYTES, memory_root
+from mugraph.dialects.kn.workspace import memory_root
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.programs import is_task
 from mugraph.dialects.tensor_types import (
@@ -23,7 +22,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
-from mugraph.passes.program.plan_dtensor_memory import plan_dtensor_memory
+from mugraph.passes.program.plan_dtensor_memory import plan_anew
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 
 EARLY_BYTES = 48 * 1024
@@ -165,14 +164,12 @@ class LoadTablesEarlyPass(ModulePass):
         """Rewrites the kernels of the module."""
         if any(map(is_task, op.walk())):
             return
-        functions: dict[Operation | None, None] = {}
+        changed: list[sched.LaunchOp] = []
         for kernel, launches in sched.launches_by_kernel(op).items():
             loads = loads_of(kernel, launches, self.least)
             if loads:
                 with tiles_by_registers(kernel):
                     load_early(kernel, launches, loads)
-                functions.update((launch.parent_op(), None) for launch in launches)
+                changed += launches
         # Numbers of rows are needed for longer.
-        for function in functions:
-            if isinstance(function, FuncOp) and WORKSPACE_BYTES in function.attributes:
-                plan_dtensor_memory(function)
+        plan_anew(changed)

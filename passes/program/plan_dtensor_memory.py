@@ -6,10 +6,12 @@ section 6.1, whose plans have no reuse.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from mugraph.dialects.interfaces import HasWorkspace
@@ -50,6 +52,13 @@ def plan_dtensor_memory(function: FuncOp, *, reuse: bool = True) -> None:
     function.attributes.pop(WORKSPACE_CERTIFICATE, None)
     if values:
         function.attributes[WORKSPACE_CERTIFICATE] = certificate_attribute(found)
+
+
+def plan_anew(ops: Iterable[Operation]) -> None:
+    """Plans the workspaces of the functions around operators again, where they are planned."""
+    for function in dict.fromkeys(op.parent_op() for op in ops):
+        if isinstance(function, FuncOp) and WORKSPACE_BYTES in function.attributes:
+            plan_dtensor_memory(function)
 
 
 @dataclass(frozen=True)

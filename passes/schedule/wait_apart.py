@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
+from mugraph.passes.each import KernelPass
 from mugraph.passes.schedule.tile_values import tiles_by_registers
 
 
@@ -95,8 +93,7 @@ def wait_apart(arrivals: Arrivals, places: Mapping[sched.CopyOp, Operation]) -> 
     Rewriter.erase_op(arrivals.wait)
 
 
-@dataclass(frozen=True)
-class WaitApartPass(ModulePass):
+class WaitApartPass(KernelPass):
     """Lets threads wait for tiles of a loop of one iteration where they first read them.
 
     Attention of a decode step whose keys and values all come before its loop first normalises and
@@ -115,13 +112,10 @@ class WaitApartPass(ModulePass):
 
     name = "wait-apart"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites the kernels of the module."""
-        for kernel in list(op.body.block.ops):
-            if not isinstance(kernel, sched.KernelOp):
-                continue
-            arrivals = arrivals_of(kernel)
-            places = None if arrivals is None else places_of(arrivals)
-            if arrivals and places and (arrivals.others or len({*places.values()}) > 1):
-                with tiles_by_registers(kernel):
-                    wait_apart(arrivals, places)
+    def run(self, kernel: sched.KernelOp) -> None:
+        """Rewrites a kernel."""
+        arrivals = arrivals_of(kernel)
+        places = None if arrivals is None else places_of(arrivals)
+        if arrivals and places and (arrivals.others or len({*places.values()}) > 1):
+            with tiles_by_registers(kernel):
+                wait_apart(arrivals, places)

@@ -53,17 +53,10 @@ def attention_operator() -> Any:
         return _laid_out(result, heads_inside)
 
     def fake(
-        q: Any,
-        k: Any,
-        v: Any,
-        mask: Any,
-        causal: bool,
-        scale: float | None,
-        heads_inside: bool,
-        at_end: bool = False,
-        may_be_empty: bool = False,
-    ) -> Any:
-        del k, mask, causal, scale, at_end, may_be_empty
+        q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None, heads_inside: bool,
+        *others: bool,
+    ) -> Any:  # fmt: skip
+        del k, mask, causal, scale, others
         return _laid_out(q.new_empty((*q.shape[:-1], v.shape[-1])), heads_inside)
 
     return define("attention", SCHEMA, run, fake)

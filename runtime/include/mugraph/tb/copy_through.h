@@ -125,6 +125,28 @@ struct CopyThrough {
                        access_of<SrcLayout, kVector>() == Access::kContiguous);
   static constexpr int kUnroll = Partition::kRounds <= 8 ? 8 : 2;
 
+  // The vector of a round, of which `count` elements exist; with kFill, zeros in place of the others.
+  template <bool kFill, class D, class S, class DstOffsets, class SrcOffsets>
+  static __device__ __forceinline__ void move(D* dst, DstOffsets const& dst_offsets, S const* src,
+                                              SrcOffsets const& src_offsets, int round, int count) {
+    if constexpr (cute::is_same<D, S>::value && kIsContiguous && kVector > 1) {
+      if (count == kVector) {
+        Words<D, kVector> words;
+        words.load(src + src_offsets(round));
+        words.store(dst + dst_offsets(round));
+        return;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      if (i < count) {
+        move_element(*(dst + dst_offsets(round, i)), *(src + src_offsets(round, i)));
+      } else if constexpr (kFill) {
+        *(dst + dst_offsets(round, i)) = from_bits<D>(0);
+      }
+    }
+  }
+
   // By loads and stores. `where` has the numbers of the rows, or the starts of windows. Needs a barrier after it.
   template <class D, class S, class Where, class... Counts>
   static __device__ __forceinline__ void run(D* dst, S const* src, Where where, int thread, Counts... existing) {
@@ -141,23 +163,7 @@ struct CopyThrough {
         store_vector<DstLayout, kVector>(dst, dst_offsets, round, zeros);
         continue;
       }
-      S const* const row = src + at;
-      if constexpr (cute::is_same<D, S>::value && kIsContiguous && kVector > 1) {
-        if (count == kVector) {
-          Words<D, kVector> words;
-          words.load(row + src_offsets(round));
-          words.store(dst + dst_offsets(round));
-          continue;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        if (i < count) {
-          move_element(*(dst + dst_offsets(round, i)), *(row + src_offsets(round, i)));
-        } else {
-          *(dst + dst_offsets(round, i)) = from_bits<D>(0);
-        }
-      }
+      move<true>(dst, dst_offsets, src + at, src_offsets, round, count);
     }
   }
 
@@ -173,20 +179,7 @@ struct CopyThrough {
       if (!Partition::owns(thread, round)) continue;
       const int count = count_of(thread, round, existing...);
       const int64_t at = count == 0 ? -1 : rows.written(round);
-      if (at < 0) continue;
-      D* const row = dst + at;
-      if constexpr (cute::is_same<D, S>::value && kIsContiguous && kVector > 1) {
-        if (count == kVector) {
-          Words<D, kVector> words;
-          words.load(src + src_offsets(round));
-          words.store(row + dst_offsets(round));
-          continue;
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        if (i < count) move_element(*(row + dst_offsets(round, i)), *(src + src_offsets(round, i)));
-      }
+      if (at >= 0) move<false>(dst + at, dst_offsets, src, src_offsets, round, count);
     }
   }
 

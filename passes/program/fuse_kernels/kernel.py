@@ -38,6 +38,8 @@ TILE = 64
 """Elements along a dimension of the tiles that a kernel begins with; ``--plan`` chooses others."""
 ROW_TILE_ELEMENTS = 4096
 """Of a tile of a kernel without products, about."""
+LEAST_ROW_TILE_ELEMENTS = 256
+"""Of such a tile where blocks cut several indices together, which leaves more of them idle."""
 THREADS = 128
 
 
@@ -201,10 +203,16 @@ class _Partition:
             if joint and looped not in joint:
                 parts |= dict.fromkeys(joint, self._parts_of_joint(joint))
                 axes = [min(joint), *axes]
-        else:
+        elif axes:
             axes = axes[: len(AXES)]
             parts = self._parts_of_rows(axes)
             parts |= {number: indices.extents[number] for number in batched}
+        else:
+            parts = {}
+            joint = indices.side_by_side(stored)
+            if joint and looped not in joint:
+                parts = dict.fromkeys(joint, self._parts_of_joint_rows(joint))
+                axes = [min(joint)]
         axes = [number for number in axes if parts[number] > 1][: len(AXES)]
         self.axes = [joint if number in joint else frozenset({number}) for number in axes]
         """The indices that each axis of the grid cuts."""
@@ -222,6 +230,16 @@ class _Partition:
         parts = max(matrices, default=0) or parts_of(math.gcd(*extents), TILE)
         fits = len(matrices) < 2 and not any(extent % parts for extent in extents)
         return parts if fits else 1
+
+    def _parts_of_joint_rows(self, joint: Collection[int]) -> int:
+        """The most parts that leave blocks some elements, of results without a common index.
+
+        Of one row these are the heads of queries and of keys, say: blocks have some of both.
+        """
+        common = math.gcd(*(self.indices.extents[number] for number in joint))
+        elements = max(math.prod(shape_of(value.type)) for value in self.indices.of_value)
+        most = max(elements // self.iterations // LEAST_ROW_TILE_ELEMENTS, 1)
+        return max(parts for parts in range(1, min(common, most) + 1) if common % parts == 0)
 
     def _parts_of_rows(self, axes: Sequence[int]) -> dict[int, int]:
         """Cuts outer dimensions first, until the largest tile has few elements."""

@@ -209,6 +209,20 @@ class Product(NamedTuple):
         shared = self.instructions // max(self.chain * self.row_tiles, 1)
         return max(warps // max(shared, 1), 1)
 
+    def busiest(self, warps: int, pairs: int) -> float:
+        """What the busiest warp converts, in parts of what each had if all had as much.
+
+        Warps share the pairs of matrices evenly, and those of a pair its columns, whole tiles at a
+        time: of three tiles one of two warps has two, and one of four warps none.
+
+        A gated MLP of a row by 24576 x 4096 of 4 bits, with its norm, took 25.6 us on an H200 by
+        tiles of 48 columns that four warps share, 19.3 by such tiles of a warp each, and 18.2 by
+        32 columns of two warps (``benchmarks/results/narrow_weights_h200.md``).
+        """
+        tiles = self.instructions // max(self.chain * self.row_tiles * pairs, 1)
+        sharing = warps // pairs
+        return math.ceil(tiles / sharing) * sharing / max(tiles, 1)
+
     def is_wide(self, groups: int) -> bool:
         """Whether one of so many warp groups converts more than it has registers for at once."""
         return self.group_rows > groups * GROUP_ROWS or self.chain > CONVERTED_STEPS
@@ -352,12 +366,11 @@ class PhaseWork(NamedTuple):
             return issues * issue_cycles(target)
         issues = sum(each.converted * each.conversion for each in self.products)
         if not self.suits_groups(threads, target):
-            # Of pairs that warps share, each warp reads the left matrix of its own alone.  A warp
-            # for which a pair has no columns is idle.
+            # Of pairs that warps share, each warp reads the left matrix of its own alone.
             warps = threads // target.warp_size
             pairs = self.pairs if self.shares_pairs(warps) else 1
             if pairs > 1:
-                issues *= max(each.parts(warps) for each in self.products)
+                issues *= max(each.busiest(warps, pairs) for each in self.products)
             more = threads / pairs / GROUP_THREADS - 1
             return issues * (1 + max(more, 0.0) * MORE_WARPS) * issue_cycles(target)
         groups = threads // GROUP_THREADS

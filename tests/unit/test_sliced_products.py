@@ -17,6 +17,7 @@ from mugraph.dialects import sched, tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
 from mugraph.passes.compile import compile_pipeline
+from mugraph.passes.costs.work import Product
 from mugraph.passes.mugraph.decompose_threadblock import DecomposeThreadblockPass
 from mugraph.passes.mugraph.factor_products import FactorProductsPass
 from mugraph.passes.mugraph.plan import PlanPass
@@ -143,3 +144,22 @@ def test_the_sum_over_groups_moves_behind_the_loop() -> None:
     assert all(isinstance(use.operation, tb.ReductionOp) for use in total.result.uses)
     (result,) = run_function(module, None, inputs)
     assert_near(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("columns", "pairs", "warps", "busiest"),
+    [
+        (48, 2, 8, 4 / 3),  # three tiles of 16 columns, and four warps: one is idle
+        (48, 2, 4, 4 / 3),  # of two warps one has two tiles
+        (48, 4, 4, 1.0),
+        (32, 2, 4, 1.0),
+        (96, 4, 8, 1.0),
+        (16, 2, 4, 2.0),
+    ],
+)
+def test_the_busiest_warp_says_how_long_columns_are_converted(
+    columns: int, pairs: int, warps: int, busiest: float
+) -> None:
+    steps = 64 // 16
+    product = Product(pairs * (columns // 16) * steps, steps)
+    assert product.busiest(warps, pairs) == pytest.approx(busiest)

@@ -8,7 +8,7 @@ products of a chain stays as it is, and only the products change.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -88,8 +88,18 @@ def find_chains(kernel: sched.KernelOp) -> Iterator[Chain]:
             continue
         atoms = {op: _instruction(op, arrangement, role.threads) for op in products}
         found = {op: atom for op, atom in atoms.items() if atom is not None}
-        if len(found) == len(products):
+        if len(found) == len(products) and agree_on_sums(found):
             yield Chain(role, arrangement, found)
+
+
+def agree_on_sums(products: Mapping[sched.MmaOp, MmaAtom]) -> bool:
+    """Whether products that add to the same sums are computed by one instruction.
+
+    A fragment has the name of its instruction, and that says where its left matrix is: x w in the
+    loop, with x in shared memory, and behind it (x a) b, with x a in registers, have two.
+    """
+    of_sums = {op.accumulator: atom for op, atom in products.items()}
+    return all(of_sums[op.accumulator] == atom for op, atom in products.items())
 
 
 def _instruction(op: sched.MmaOp, arrangement: TiledMmaAttr, threads: int) -> MmaAtom | None:

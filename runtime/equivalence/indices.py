@@ -165,6 +165,8 @@ class Scope:
     _split: dict[Variable, tuple[Variable, Variable]] = field(
         default_factory=dict[Variable, tuple[Variable, Variable]]
     )
+    _values: dict[Variable, Affine] | None = None
+    """What :meth:`values` says, until another variable is taken apart."""
 
     def variable(self, extent: int) -> Variable:
         """A new free variable."""
@@ -185,14 +187,16 @@ class Scope:
         """The digits of a form that :meth:`index` made."""
         return tuple(digit for variable, _ in index.terms for digit in self.digits(variable))
 
-    def values(self) -> dict[Variable, Affine]:
+    def values(self) -> Mapping[Variable, Affine]:
         """Each variable that was taken apart, written with its digits."""
-        values: dict[Variable, Affine] = {}
-        for variable in self._split:
-            digits = self.digits(variable)
-            strides = digit_strides([digit.extent for digit in digits])
-            values[variable] = Affine.of(zip(digits, strides, strict=True))
-        return values
+        if self._values is None:
+            self._values = {variable: self._in_digits(variable) for variable in self._split}
+        return self._values
+
+    def _in_digits(self, variable: Variable) -> Affine:
+        digits = self.digits(variable)
+        strides = digit_strides([digit.extent for digit in digits])
+        return Affine.of(zip(digits, strides, strict=True))
 
     def take_apart(
         self, index: Affine, extents: Sequence[int], *, may_end: bool = False
@@ -245,4 +249,5 @@ class Scope:
     def _halve(self, variable: Variable, inner: int) -> tuple[Variable, Variable]:
         halves = (self.variable(variable.extent // inner), self.variable(inner))
         self._split[variable] = halves
+        self._values = None
         return halves

@@ -13,12 +13,12 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mugraph.runtime.equivalence.errors import NoProofError
 
 
-@dataclass(frozen=True, order=True)
-class Variable:
+class Variable(NamedTuple):
     """A whole number from 0 to ``extent`` - 1.
 
     Free variables have height 0 and a number of their own.  Variables that a sum binds are named by
@@ -47,11 +47,15 @@ class Affine:
         return cls(tuple(sorted((v, c) for v, c in sums.items() if c)), constant)
 
     def __add__(self, other: Affine) -> Affine:
-        return Affine.of((*self.terms, *other.terms), self.constant + other.constant)
+        constant = self.constant + other.constant
+        if not (self.terms and other.terms):
+            return Affine(self.terms or other.terms, constant)
+        return Affine.of((*self.terms, *other.terms), constant)
 
     def scaled(self, factor: int) -> Affine:
         """This form times a whole number."""
-        return Affine.of(((v, c * factor) for v, c in self.terms), self.constant * factor)
+        terms = tuple((v, c * factor) for v, c in self.terms) if factor else ()
+        return Affine(terms, self.constant * factor)
 
     def coefficient(self, variable: Variable) -> int:
         """What ``variable`` is multiplied by; 0 where it does not occur."""
@@ -104,7 +108,7 @@ ZERO = Affine()
 
 def affine(variable: Variable, coefficient: int = 1) -> Affine:
     """``coefficient * variable``."""
-    return Affine.of([(variable, coefficient)])
+    return Affine(((variable, coefficient),)) if coefficient else ZERO
 
 
 OF_ARGUMENTS = -2

@@ -2,7 +2,7 @@
 
     python -m benchmarks.saved_mugraphs FOLDER --graphs 3 --output benchmarks/results/NAME
 
-``FOLDER`` holds Mirage's JSON files, named as in ``spec/mirage-inventory.md`` A.9.  Of each file
+``FOLDER`` holds Mirage's JSON files, named as Mirage's ``saved_mugraphs`` are.  Of each file
 the first ``--graphs`` graphs (or all of them) are imported, transpiled, compiled with nvcc, run on
 poisoned outputs and compared with the function that the file's name stands for, in float64 and
 independent of the interpreter.

@@ -1,6 +1,7 @@
 """How wide a copy between a DTensor and its tile in shared memory may be.
 
-Source: seed 000, "How to Check Whether or Not We Can Use Chunked Copy".
+Source: Mirage's document "The CUDA Transpiler", "How to Check Whether or Not We Can Use Chunked
+Copy".
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ A scalar function maps up to three numbers to one number, in fp32.  The element-
 function from the tables below; what a function computes on numpy is in
 ``mugraph.runtime.interpreter``, its CUDA twin in ``runtime/include/mugraph/ops.h``.
 
-An *epilogue* (seed 000, "Threadblock Level Data Reuse") is the chain of functions that an operator
-applies to every element of its result before it stores it, or adds it to an accumulator.
+An *epilogue* (Mirage's document "The CUDA Transpiler", "Threadblock Level Data Reuse") is the chain
+of functions that an operator applies to every element of its result before it stores it, or adds it
+to an accumulator.
 """
 
 from __future__ import annotations

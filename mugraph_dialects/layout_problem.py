@@ -12,7 +12,7 @@ Costs are the time that the accesses to memory take on the target, in picosecond
 (``mugraph.passes.mugraph.resolve_layout.exact``).  An operator that charges weights of its own does
 so in that unit.
 
-Source: seed 000 "Layout Resolution".
+Source: Mirage's document "The CUDA Transpiler", "Layout Resolution".
 """
 
 from __future__ import annotations

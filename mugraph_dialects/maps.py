@@ -9,7 +9,8 @@ A partition need not divide (:class:`Split`): slices and tiles are rounded up, a
 are *ragged*, smaller or empty.  Which elements of a tile exist is a :class:`Bound`.  A tile may be
 larger than what divides the tensor evenly: then all tiles but the last ones are whole.
 
-Source: ``spec/mugraph-semantics.md`` C.2.1, C.2.2 and C.4; decided in ``docs/semantics.md``.
+Source: Mirage's ``input_map``, ``output_map`` and ``forloop_dim``; what it leaves open is decided
+in ``docs/semantics.md``.
 """
 
 from __future__ import annotations

@@ -192,8 +192,9 @@ def padded_strides(
     """Strides in elements for a chosen innermost dimension, and the elements the tensor spans.
 
     Dimensions are laid out from the innermost one on, then from the last to the first; the first
-    of extent over 1 is padded to ``alignment_bytes``, and only that one (seed 000, "Layout
-    Resolution").  A tensor of one element spans ``alignment_bytes`` as well.
+    of extent over 1 is padded to ``alignment_bytes``, and only that one (Mirage's document "The
+    CUDA Transpiler", "Layout Resolution").  A tensor of one element spans ``alignment_bytes`` as
+    well.
     """
     alignment = max(alignment_bytes // element_bytes, 1)
     order = [innermost, *(dim for dim in reversed(range(len(shape))) if dim != innermost)]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from cases.build import compile_emulated
 from checked_later import CheckedLater
+from fuzz.emulated import ENOUGH
 
 import mugraph.build as mi
 from mugraph.reading import make_context
@@ -75,7 +76,7 @@ def _check(said: Sequence[Said]) -> list[Exception | None]:
     return failures
 
 
-KERNELS = CheckedLater(_check, enough=48)
+KERNELS = CheckedLater(_check, enough=ENOUGH)
 
 
 def check_emulated_later(made: CudaProgram, check: Callable[[CudaModule], None]) -> None:

@@ -1,8 +1,8 @@
 """The CUDA target: ``-t cuda`` prints a scheduled module as one CUDA C++ file.
 
-The file has the shape of seed 000's listing: the headers of ``mugraph.runtime``, a ``__global__``
-function a custom kernel, and ``_execute_mugraph``.  The printer decides nothing; what it prints
-stands in the IR.
+The file has the shape of those that Mirage prints: the headers of ``mugraph.runtime``, a
+``__global__`` function a custom kernel, and ``_execute_mugraph``.  The printer decides nothing;
+what it prints stands in the IR.
 """
 
 from __future__ import annotations

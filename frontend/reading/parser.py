@@ -12,10 +12,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 from xdsl.ir import Operation, TypeAttribute
 from xdsl.parser import Parser
+from xdsl.parser.generic_parser import ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
 
 from mugraph.dialects.locations import file_location
+from mugraph.reading.lexer import QuickLexer
 
 _STRINGS = re.compile(r'//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"|(?P<open>")')
 """Comments, strings as MLIR has them, and what begins as a string and is none."""
@@ -39,6 +41,7 @@ class TypeCachingParser(Parser):
 
     def __init__(self, context: Context, text: str, name: str = "<unknown>") -> None:
         super().__init__(context, text, name)
+        self._parser_state = ParserState(QuickLexer(self.lexer.input))
         self._types: dict[str, TypeAttribute] = {}
 
     def parse_optional_type(self) -> TypeAttribute | None:

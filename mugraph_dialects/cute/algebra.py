@@ -40,8 +40,9 @@ divide and product
     ``logical_divide(A, B) = A ∘ (B, B*)``: a layout of Bs from A.
     ``logical_product(A, B) = (A, A* ∘ B)``: a layout of As, placed by B.
 
-Source: seed 004, slides "CuTe in a Slide", "Layout Composition"; NVIDIA's CuTe for the forms of the
-results, which are its own wherever its result satisfies the definition.
+Source: C. Cecka, "CuTe: CUDA Tensors" (NVIDIA), slides "CuTe in a Slide", "Layout
+Composition"; NVIDIA's CuTe for the forms of the results, which are its own wherever its result
+satisfies the definition.
 """
 
 from __future__ import annotations

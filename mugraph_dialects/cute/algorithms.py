@@ -7,7 +7,8 @@ Each takes an instruction first if one is given: ``copy(tiled_copy, S, D)``,
 ``gemm(tiled_mma, A, B, C)``.  Who executes it is the machine (:mod:`machines`): numpy, or what
 records a kernel.  Here stand the algorithms' arguments and what they must fulfil.
 
-Source: seed 004, slides "Copy Basics", "Gemm Basics", "Compositional Power".
+Source: C. Cecka, "CuTe: CUDA Tensors" (NVIDIA), slides "Copy Basics", "Gemm Basics",
+"Compositional Power".
 """
 
 from __future__ import annotations

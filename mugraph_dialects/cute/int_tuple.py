@@ -19,7 +19,8 @@ Order
     a coordinate of B.  It is a partial order whose minimal elements are the integers and whose
     maximal elements are the shapes of primes.
 
-Source: seed 004, slides "Types and Concepts", "Layout Mappings", "Layout Compatibility".
+Source: C. Cecka, "CuTe: CUDA Tensors" (NVIDIA), slides "Types and Concepts", "Layout
+Mappings", "Layout Compatibility".
 """
 
 from __future__ import annotations

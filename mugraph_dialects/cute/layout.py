@@ -9,7 +9,7 @@ coordinate with the strides::
 Two numbers describe its range: ``size`` is the number of coordinates, ``cosize`` is one more than
 the largest index (of the layout with the strides' absolute values).
 
-Source: seed 004, slides "Types and Concepts", "Layout Mappings".
+Source: C. Cecka, "CuTe: CUDA Tensors" (NVIDIA), slides "Types and Concepts", "Layout Mappings".
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ A :class:`ComposedLayout` is ``c -> swizzle(offset + layout(c))``, printed as in
 ``S<3,3,3> o (8,64):(64,1)``.
 The offset stays inside, because a swizzle is not linear over the integers.
 
-Source: seed 004, slide "Wild Indexing".
+Source: C. Cecka, "CuTe: CUDA Tensors" (NVIDIA), slide "Wild Indexing".
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ The offset of a tensor is a number, or what answers ``+ * // %`` as numbers do: 
 offset for each thread of a block, or an expression in the thread's number.  So one slice by
 ``thread`` is that of all threads.
 
-Source: seed 004, slides "Introduction", "Copy Basics", "Gemm Basics", "Compositional Power".
+Source: C. Cecka, "CuTe: CUDA Tensors" (NVIDIA), slides "Introduction", "Copy Basics",
+"Gemm Basics", "Compositional Power".
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Everything is composition and slicing: a tensor's modes are divided by the axis 
 by the atom's tile, the atom's tile is composed with the atom's thread-value layout, and the rest is
 divided by the layout of threads.
 
-Source: seed 004, slides "MMA_Atom", "TiledMMA", "ThrMMA".
+Source: C. Cecka, "CuTe: CUDA Tensors" (NVIDIA), slides "MMA_Atom", "TiledMMA", "ThrMMA".
 """
 
 from __future__ import annotations

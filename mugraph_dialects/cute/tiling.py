@@ -11,7 +11,8 @@ tiled      ((TileM,TileN), RestM, RestN, L, ...)
 flat       (TileM, TileN, RestM, RestN, L, ...)
 =========  ===========================================================
 
-Source: seed 004, slide "CuTe in a Slide"; NVIDIA's CuTe for the forms of the results.
+Source: C. Cecka, "CuTe: CUDA Tensors" (NVIDIA), slide "CuTe in a Slide"; NVIDIA's CuTe for the
+forms of the results.
 """
 
 from __future__ import annotations

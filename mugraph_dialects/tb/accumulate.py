@@ -1,7 +1,7 @@
 """Accumulators: what a value becomes when the for-loop has run over it.
 
 An accumulator takes a value of the loop body and gives a value after the loop.  ``x_it`` below is
-the operand's value in iteration ``it``.  Source: ``spec/mugraph-semantics.md`` C.2.3.
+the operand's value in iteration ``it``.  Source: Mirage's ``forloop_accum``.
 """
 
 from __future__ import annotations

@@ -177,7 +177,8 @@ def choose_warp_layout(
     """The arrangement with the fewest instructions in sequence, then the least data loaded.
 
     Instructions in sequence are those of one warp; the data are the fragments of both operands
-    that all warps together load from shared memory.  Source: seed 000 "How to Decide thr_layout".
+    that all warps together load from shared memory.  Source: Mirage's document "The CUDA
+    Transpiler", "How to Decide thr_layout".
     Another one, of warps along k too, is taken where it saves a good part of the cycles, the sum
     over them included, which is done once in ``iterations``, unless ``along_k`` forbids it: the
     fastest of all arrangements, flat ones with it.

@@ -3,7 +3,8 @@
 In a kernel time is counted in *regions*: what lies between two barriers, in the order of the text.
 Threads pass through a region at their own pace, so two buffers that are both used in one region,
 even one after the other, must not share bytes; bytes are free again after the next barrier that all
-readers pass.  Source: figure "tensor-lifecycle" of seed 000, with the safe model of freed bytes.
+readers pass.  Source: figure "tensor-lifecycle" of Mirage's document "The CUDA Transpiler", with
+the safe model of freed bytes.
 """
 
 from __future__ import annotations

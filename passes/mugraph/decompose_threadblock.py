@@ -1,7 +1,7 @@
 """``--decompose-threadblock``: composite operators become the operators they are made of.
 
-Source: ``spec/mirage-inventory.md`` A.4; intermediate sums are kept in fp32, where Mirage keeps
-them in the storage type.
+Source: Mirage's ``src/transpiler/transpile.cc``; intermediate sums are kept in fp32, where Mirage
+keeps them in the storage type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``--fuse-threadblock``: unary operators become epilogues of the operator before them.
 
-Source: seed 000 "Threadblock Level Data Reuse"; the rule is that of ``spec/mirage-inventory.md``
-A.5, which holds where the prose of the seeds differs from it.
+Source: Mirage's document "The CUDA Transpiler", "Threadblock Level Data Reuse"; the rule is that of
+its ``src/transpiler/resolve_tb_fusion.cc``, where the two differ.
 """
 
 from __future__ import annotations

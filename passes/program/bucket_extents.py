@@ -218,9 +218,8 @@ class BucketExtentsPass(ModulePass):
 
     A bucket is the program at the largest values of its range; ``buckets`` of a name say where
     ranges end, and the largest value ends the last one; ``--choose-buckets`` writes them.  Each is
-    fused, planned and scheduled for itself; its kernels take the extents that a call has
-    (``--bound-extents``).  Arguments and results are row-major, as all buckets share them.  At most
-    six.
+    fused, planned and scheduled for itself; its kernels end where the extents of the call do.
+    Arguments and results are row-major, as all buckets share them.  At most six.
 
     If device memory holds the value of an extent, tensors have room for its largest value. Masks
     keep elements past the value out of sums and maxima, and kernels read the value

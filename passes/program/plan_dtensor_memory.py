@@ -1,7 +1,7 @@
 """``--plan-dtensor-memory``: intermediate DTensors get offsets in one workspace.
 
-Tensors that no kernel needs at the same time share bytes.  Source of the alignment: seed 002,
-section 6.1, whose plans have no reuse.
+Tensors that no kernel needs at the same time share bytes.  Source of the alignment: Mirage's
+``src/transpiler/plan_dtensor_memory.cc``, whose plans have no reuse.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mugraph.runtime.equivalence.errors import NoProofError
 
 
-@dataclass(frozen=True, order=True)
-class Variable:
+class Variable(NamedTuple):
     """A whole number from 0 to ``extent`` - 1.
 
     Free variables have height 0 and a number of their own.  Variables that a sum binds are named by
@@ -47,11 +47,15 @@ class Affine:
         return cls(tuple(sorted((v, c) for v, c in sums.items() if c)), constant)
 
     def __add__(self, other: Affine) -> Affine:
-        return Affine.of((*self.terms, *other.terms), self.constant + other.constant)
+        constant = self.constant + other.constant
+        if not (self.terms and other.terms):
+            return Affine(self.terms or other.terms, constant)
+        return Affine.of((*self.terms, *other.terms), constant)
 
     def scaled(self, factor: int) -> Affine:
         """This form times a whole number."""
-        return Affine.of(((v, c * factor) for v, c in self.terms), self.constant * factor)
+        terms = tuple((v, c * factor) for v, c in self.terms) if factor else ()
+        return Affine(terms, self.constant * factor)
 
     def coefficient(self, variable: Variable) -> int:
         """What ``variable`` is multiplied by; 0 where it does not occur."""
@@ -104,7 +108,7 @@ ZERO = Affine()
 
 def affine(variable: Variable, coefficient: int = 1) -> Affine:
     """``coefficient * variable``."""
-    return Affine.of([(variable, coefficient)])
+    return Affine(((variable, coefficient),)) if coefficient else ZERO
 
 
 OF_ARGUMENTS = -2
@@ -165,6 +169,8 @@ class Scope:
     _split: dict[Variable, tuple[Variable, Variable]] = field(
         default_factory=dict[Variable, tuple[Variable, Variable]]
     )
+    _values: dict[Variable, Affine] | None = None
+    """What :meth:`values` says, until another variable is taken apart."""
 
     def variable(self, extent: int) -> Variable:
         """A new free variable."""
@@ -185,14 +191,16 @@ class Scope:
         """The digits of a form that :meth:`index` made."""
         return tuple(digit for variable, _ in index.terms for digit in self.digits(variable))
 
-    def values(self) -> dict[Variable, Affine]:
+    def values(self) -> Mapping[Variable, Affine]:
         """Each variable that was taken apart, written with its digits."""
-        values: dict[Variable, Affine] = {}
-        for variable in self._split:
-            digits = self.digits(variable)
-            strides = digit_strides([digit.extent for digit in digits])
-            values[variable] = Affine.of(zip(digits, strides, strict=True))
-        return values
+        if self._values is None:
+            self._values = {variable: self._in_digits(variable) for variable in self._split}
+        return self._values
+
+    def _in_digits(self, variable: Variable) -> Affine:
+        digits = self.digits(variable)
+        strides = digit_strides([digit.extent for digit in digits])
+        return Affine.of(zip(digits, strides, strict=True))
 
     def take_apart(
         self, index: Affine, extents: Sequence[int], *, may_end: bool = False
@@ -245,4 +253,5 @@ class Scope:
     def _halve(self, variable: Variable, inner: int) -> tuple[Variable, Variable]:
         halves = (self.variable(variable.extent // inner), self.variable(inner))
         self._split[variable] = halves
+        self._values = None
         return halves

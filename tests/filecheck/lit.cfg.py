@@ -23,6 +23,7 @@ for variable in ("MUGRAPH_CUTLASS_INCLUDE", "MUGRAPH_TRACEBACK"):
     config.environment.pop(variable, None)
 
 config.substitutions.append(("%python", sys.executable))
+config.substitutions.append(("%status", os.path.join(config.test_source_root, "status")))
 config.substitutions.append(("%examples", os.path.join(config.test_source_root, "../../examples")))
 # The steps of --transpile without those that keep tiles in registers.
 config.substitutions.append(

@@ -32,6 +32,7 @@ TOOLS: dict[str, EntryPoint] = {
     for script in entry_points(group="console_scripts")
 }
 """The console scripts of the Python that runs lit, by the path of their executables."""
+TOOLS[str(Path(__file__).with_name("status"))] = EntryPoint("status", "warm_tools:status", "lit")
 
 # What tools import only when they need it.
 for table in (
@@ -49,6 +50,17 @@ with patch("sys.argv", ["mg-opt", "--transpile", str(EXAMPLE)]), redirect_stdout
     mg_opt.main()
 # Workers of lit are forks: a collection would write to, and so copy, all pages of the imports.
 gc.freeze()
+
+
+def status() -> None:
+    """Does what the script of this name does, with a console script."""
+    name, *_ = sys.argv = sys.argv[1:]
+    main = TOOLS[os.path.join(os.path.dirname(sys.executable), name)].load()
+    try:
+        ended = main()
+    except SystemExit as end:
+        ended = end.code
+    print("exit", ended or 0)
 
 
 class WarmShTest(lit.formats.ShTest):

@@ -4,8 +4,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from fuzz import properties
+from fuzz.emulated import Broken
 from fuzz.operator_cases import products
-from fuzz.properties import PropertyError, parse, require_parsed_back
+from fuzz.properties import Compiled, PropertyError, make_case, parse, require_parsed_back
 
 TEXT = str(parse(products()[0]))
 
@@ -51,3 +52,12 @@ def test_a_text_is_parsed_back_where_a_line_has_a_new_form(
     wrong = str(parse(exp)).replace("kn.exp", "kn.log")
     with pytest.raises(PropertyError):
         properties.require_new_forms_parse_back("input", parse(exp), wrong)
+
+
+@pytest.mark.parametrize("failure", [None, PropertyError("the kernel", "ends with 5")])
+def test_what_was_broken_on_purpose_must_fail_as_expected(failure: PropertyError | None) -> None:
+    module = parse(TEXT)
+    compiled = Compiled(make_case(module), module, "")
+    assert (Broken(compiled).error(failure) is None) == (failure is not None)
+    error = Broken(compiled, "may still read").error(failure)
+    assert error is not None and str(failure) in str(error)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 import pytest
-from seed_orders import Order, best_orders, level_schedule, peak_at_last_use
+from mirage_orders import Order, best_orders, level_schedule, peak_at_last_use
 
 from mugraph.dialects.kn import Phase
 from mugraph.passes.schedule.barriers.fewest import (

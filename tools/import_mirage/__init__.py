@@ -2,7 +2,7 @@
 
 Nothing is guessed: what the format does not hold (the scalar of a ``mul_scalar``), what mugraph has
 no operator for, and what contradicts itself is an error that names the operator and the field.
-Format: ``spec/mirage-inventory.md``, A.9.
+Format: Mirage's ``src/kernel/graph.cc``.
 """
 
 from mugraph.tools.import_mirage.document import MirageImportError

@@ -5,7 +5,8 @@ of the data that one execution moves: where each thread reads (``src``), where e
 (``dst``), and the one by which a tiled copy numbers the data (``ref``).  For an element type of b
 bits, upcast them by b.
 
-Facts of the PTX ISA (cp.async, ldmatrix, stmatrix), in the form of seed 004's slides on atoms.
+Facts of the PTX ISA (cp.async, ldmatrix, stmatrix), in the form of the slides on atoms
+of C. Cecka's "CuTe: CUDA Tensors" (NVIDIA).
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ each operand the *thread-value layout*, from (thread, value) to the 1-D coordina
 tile: A in (M,K), B in (N,K), C in (M,N), all column-major.
 
 The layouts are facts of the PTX ISA's figures of matrix fragments (sections of mma.sync and
-wgmma.mma_async), in the form seed 004 gives them on the slides from "Generic FMA" to "MMA_Atom".
+wgmma.mma_async), in the form that C. Cecka's "CuTe: CUDA Tensors" (NVIDIA) gives them on the
+slides from "Generic FMA" to "MMA_Atom".
 """
 
 from __future__ import annotations

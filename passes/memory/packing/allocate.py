@@ -1,7 +1,8 @@
 """What is packed, and what a packing is: no IR here.
 
-The dynamic storage allocation problem of seed 000 "Memory Planning": buffers with lifetimes get
-offsets such that those that meet in time do not meet in memory.
+The dynamic storage allocation problem of Mirage's document "The CUDA Transpiler", "Memory
+Planning": buffers with lifetimes get offsets such that those that meet in time do not meet in
+memory.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ before the loop may be added to a sum after it: both are then computed below the
 exponent and the last maximum, and what accumulators hold is rescaled once more.  Rows are along one
 dimension, most often the last one.
 
-Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax (2018), and
-``spec/mirage-inventory.md`` A.4, which rewrites one place of one form.
+Source: M. Milakov and N. Gimelshein, Online normalizer calculation for softmax (2018), and Mirage's
+``src/transpiler/transpile.cc``, which rewrites one place of one form.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The analysis: what layouts a function's tensors may have, and what they would cost.
 
-Source: seed 000 "Layout Resolution", seed 002 section 3.
+Source: Mirage's document "The CUDA Transpiler", "Layout Resolution".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Analysis: which phase each operator of a threadblock graph belongs to, and its depth there.
 
-Source: seed 000 "TB Graph Scheduling": an operator's depth is the longest path from an input; one
-barrier separates successive depths.
+Source: Mirage's document "The CUDA Transpiler", "TB Graph Scheduling": an operator's depth is the
+longest path from an input; one barrier separates successive depths.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A layout of rows across which threads step: a pure function of extents and strides.
 
-Source: seed 000 "Decide How to Swizzle" and ``spec/mirage-inventory.md`` A.5.  A bank conflict
-arises where threads walk along another dimension than the innermost one: their accesses are a row
-apart, and rows a multiple of 128 bytes apart fall into the same banks.
+Source: Mirage's document "The CUDA Transpiler", "Decide How to Swizzle", and its
+``src/transpiler/plan_tb_swizzle.cc``.  A bank conflict arises where threads walk along another
+dimension than the innermost one: their accesses are a row apart, and rows a multiple of 128 bytes
+apart fall into the same banks.
 """
 
 from __future__ import annotations

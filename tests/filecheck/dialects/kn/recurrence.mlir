@@ -2,7 +2,7 @@
 // RUN: mg-opt %s | mg-opt | filecheck %s
 // RUN: mg-opt --print-op-generic %s | mg-opt | filecheck %s
 // RUN: mg-opt --decompose-program %s | filecheck %s --check-prefix LOOP
-// RUN: mg-check %s %s | filecheck %s --check-prefix SAME
+// RUN: mg-check --budget 1 %s %s | filecheck %s --check-prefix SAME
 
 // CHECK: kn.recurrence %x plus %m dim 1 : (tensor<2x6x16x128xf32>, tensor<2x6x16x16xf16>) -> tensor<2x6x16x128xf32>
 // CHECK: kn.recurrence %x plus %m decay %a : tensor<2x1x1x1xf32> exclusive dim 1 : (tensor<2x6x16x128xf32>, tensor<2x6x16x16xf16>) -> tensor<2x6x16x128xf16>

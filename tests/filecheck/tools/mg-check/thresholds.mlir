@@ -6,7 +6,7 @@
 
 // Where no input of the type does, that is no evidence, and the exit code is 2.
 // RUN: sed 's/kn.relu %x/kn.clamp %x from 0.0 to 1000000.0/' %s > %t/far.mlir
-// RUN: %python -c "import subprocess, sys; print('exit', subprocess.run(sys.argv[1:]).returncode)" mg-check %s %t/far.mlir | filecheck %s --check-prefix FAR
+// RUN: %status mg-check %s %t/far.mlir | filecheck %s --check-prefix FAR
 // FAR: undecided: no proof, since the normal forms of result 0 differ; evaluations in float64 do not decide: no inputs led to above 1e+06 at 'kn.clamp' %r; finite fields do not decide
 // FAR: exit 2
 
@@ -15,7 +15,7 @@
 // CAST: different: no proof, since the normal forms of result 0 differ; float64, seed 0 (scale 1): the first difference
 
 // The budget of each kind of evidence is in seconds; what it does not suffice for is undecided.
-// RUN: %python -c "import subprocess, sys; print('exit', subprocess.run(sys.argv[1:]).returncode)" mg-check --budget 0.000001 %s %s | filecheck %s --check-prefix BUDGET
+// RUN: %status mg-check --budget 0.000001 %s %s | filecheck %s --check-prefix BUDGET
 // BUDGET: undecided: no proof, since the budget of 1e-06 s is spent; --budget gives it another one; float64 does not decide: the budget of 1e-06 s is spent
 // BUDGET: exit 2
 // RUN: not mg-check --budget never %s %s 2>&1 | filecheck %s --check-prefix SECONDS

@@ -1,9 +1,10 @@
-"""Orders of operators under the seeds' lifetime model, for graphs small enough to try everything.
+"""Orders of operators under Mirage's lifetime model, for graphs small enough to try everything.
 
 There a tensor's bytes are free at its last use, also for what the same region writes next.  That is
 a race, as another warp may still read them; plans use the model of
-:mod:`mugraph.passes.schedule.barriers.regions`.  This one compares it with seed 000
-"TB Graph Scheduling and Memory Planning", whose two schedules of seven operators it finds.
+:mod:`mugraph.passes.schedule.barriers.regions`.  This one compares it with Mirage's
+document "The CUDA Transpiler", "TB Graph Scheduling and Memory Planning", whose two schedules of
+seven operators it finds.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ def best_orders(graph: Graph) -> list[Order]:
 
 
 def level_schedule(graph: Graph) -> tuple[Barriers, tuple[int, ...]]:
-    """The seeds' rule: in each phase one barrier between successive depths; each task's region.
+    """Mirage's rule: in each phase one barrier between successive depths; each task's region.
 
     A task's depth is the longest chain of dependences that ends in it, crossing or not.  The loop
     begins with a barrier too, unless it begins with a wait, which has a depth of its own; so does
-    what follows the loop.  Source: seed 000 "TB Graph Scheduling".
+    what follows the loop.  Source: "TB Graph Scheduling" there.
     """
     looped = [index for index, task in enumerate(graph.tasks) if task.phase is Phase.LOOP]
     waits = bool(looped) and graph.tasks[looped[0]].latest == 0

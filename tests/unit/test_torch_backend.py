@@ -177,6 +177,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                     + functional.hardswish(x), [draw(4, 5) * 50]),
     "not-finite": (lambda x: (x.isinf(), x.isnan(), torch.where(x.isinf().any(), 1.0, 2.0)),
                    [torch.tensor([1.0, float("inf"), -float("inf"), float("nan"), 3e38])]),
+    "signs of what is not finite": (
+        torch.sign, [torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0])]),
+    "sums of exponentials of what is not finite": (
+        lambda x: (x.logsumexp(1), x.logsumexp((0, 1))),
+        [torch.tensor([[-float("inf")] * 2, [float("inf"), 1.0], [float("nan"), 1.0],
+                       [-float("inf"), 1.0]])]),
     "truths": (lambda x: ((x > 0).any(-1), (x > -2).all((0, 1), keepdim=True)), [draw(3, 4, 5)]),
     "truths of numbers": (lambda x: (x.any(-1), x.relu().all((0, 2)), x.relu().logical_not()),
                           [draw(3, 4, 5)]),

@@ -98,7 +98,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         [draw(5, 5), torch.tensor([[0, 3], [4, 1], [2, 3], [1, 0], [3, 4]])]),
     "scattered where a mask is true": (
         lambda x, y: (x.masked_scatter((x[..., :1] > 0).expand_as(x), y.reshape(-1, 6)),
-                      x.masked_scatter(x > 0, y)),
+                      x.masked_scatter(x > 0, y), x[0, 0].masked_scatter(x > 0, y)),
         [draw(2, 5, 6), draw(78)]),
     "largest of windows": (
         lambda x: (*functional.max_pool2d(x, 3, 2, 1, return_indices=True),
@@ -223,6 +223,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                 [draw(2, 3, 6, 5), draw(4, 3, 2, 2), draw(4)]),
     "windows": (lambda x, w: functional.conv1d(x, w, stride=2, padding=1),
                 [draw(1, 4, 9), draw(6, 4, 3)]),
+    "images with one number for both dimensions": (
+        lambda x, w, b: (functional.conv2d(x, w, b, padding="valid"),
+                         functional.conv2d(x, w, b, padding="same"),
+                         torch.ops.aten.convolution(x, w, b, [2], [1], [1], False, [0], 1),
+                         torch.ops.aten.convolution(x, w.mT, None, [1], [1], [1], True, [0], 1)),
+        [draw(1, 3, 5, 6), draw(3, 3, 3, 1), draw(3)]),
     "images": (lambda x, w, b: functional.conv2d(x, w, b, padding=(2, 1), dilation=(2, 1)),
                [draw(1, 2, 5, 6), draw(3, 2, 3, 3), draw(3)]),
     "linear": (lambda x, w, b: functional.silu(functional.linear(x, w, b)),

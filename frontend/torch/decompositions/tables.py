@@ -279,7 +279,7 @@ def _masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     torch = import_torch()
     if not source.numel() or not x.dim() or mask.numel() > MOST_COMPARED * x.shape[-1]:
         return NotImplemented
-    mask = mask.expand(x.shape)
+    x, mask = torch.broadcast_tensors(x, mask)
     by_rows = mask.stride(-1) == 0 and source.shape[-1:] == x.shape[-1:] and x.dim() > 1
     kept = mask.select(-1, 0) if by_rows else mask
     if kept.numel() > MOST_COMPARED:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +18,7 @@ import mugraph
 from mugraph.dialects import kn
 from mugraph.errors import UserError
 from mugraph.runtime.cuda import only_function
+from mugraph.torch.backend import require_room
 from mugraph.torch.image_windows import image_windows_operator
 from mugraph.torch.libraries import library_of
 from mugraph.torch.symbols import ends_below
@@ -498,6 +500,18 @@ def test_values_above_the_bound_of_a_symbol_run_in_torch() -> None:
             torch._dynamo.mark_dynamic(x, 0)
             assert_near(made(x), (x + 1) * 2)
     assert len(report.islands) == 1
+
+
+def test_torch_takes_the_bound_of_an_extent_that_an_error_asks_for() -> None:
+    interface = Mock(extents=[Mock(largest=8192)], workspace_bytes=2**33)
+    with pytest.raises(UserError, match=r"needs 8\.0 GiB") as refused:
+        require_room(interface, 2**33)
+    (asked,) = re.findall(r"torch\._dynamo\.mark_dynamic\(.*?\)", str(refused.value))
+    torch._dynamo.reset()
+    x, dim = draw(3, 4), 0
+    eval(asked, {"torch": torch, "x": x, "dim": dim})
+    with torch.no_grad():
+        assert_near(torch.compile(lambda x: x * 2, backend="mugraph")(x), x * 2)
 
 
 def test_a_tensor_without_a_dimension_stands_beside_a_symbol() -> None:

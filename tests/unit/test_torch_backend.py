@@ -185,6 +185,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         lambda x: (x.logsumexp(1), x.logsumexp((0, 1))),
         [torch.tensor([[-float("inf")] * 2, [float("inf"), 1.0], [float("nan"), 1.0],
                        [-float("inf"), 1.0]])]),
+    "dimensions of a number": (lambda x: (x.logsumexp(0), x.flip(0), x.softmax(-1), x.cumsum(0)),
+                               [draw(1)[0]]),
     "truths": (lambda x: ((x > 0).any(-1), (x > -2).all((0, 1), keepdim=True)), [draw(3, 4, 5)]),
     "truths of numbers": (lambda x: (x.any(-1), x.relu().all((0, 2)), x.relu().logical_not()),
                           [draw(3, 4, 5)]),

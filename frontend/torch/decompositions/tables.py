@@ -101,6 +101,8 @@ def _full_like(x: Any, value: float, *, dtype: Any = None, device: Any = None, *
 def _flip(x: Any, dims: Sequence[int]) -> Any:
     """The places of each dimension from the last to the first."""
     torch = import_torch()
+    if not x.dim():
+        return x.clone()
     for dim in dims:
         places = torch.arange(x.shape[dim] - 1, -1, -1, device=x.device)
         x = torch.index_select(x, dim, places)

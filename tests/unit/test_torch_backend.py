@@ -125,6 +125,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         lambda x: (x.expm1(), x.abs().log1p(), (x * 1e-4).expm1() * 1e4,
                    (x * 1e-4).log1p() * 1e4, x.clamp(-0.99).log1p()),
         [draw(99)]),
+    "near zero, of whole numbers": (
+        lambda i: (i.log1p(), i.expm1(), (i > 0).log1p()), [torch.tensor([[0, 1, 5], [-0, 2, 3]])]),
     "norms of channels": (
         lambda x, w: functional.instance_norm(x, weight=w, bias=w), [draw(2, 5, 4, 3), draw(5)]),
     "transposed convolutions": (
@@ -259,6 +261,18 @@ def test_functions_give_what_eager_gives(name: str) -> None:
         assert_near(one, other)
     assert report.islands, "nothing became a kernel"
     assert not report.stayed, str(report)
+
+
+def test_numbers_of_fp64_are_not_rounded() -> None:
+    """Norms, pools and logarithms, which are decomposed into what fp32 computes."""
+
+    def function(x: Any) -> Any:
+        normed = functional.group_norm(functional.batch_norm(x, x[0, :, 0, 0], x[1, :, 0, 0]), 2)
+        return normed, functional.avg_pool2d(x, 2, padding=1), x.log1p(), x.expm1()
+
+    eager, ours, _report = compiled(function, draw(2, 4, 6, 5).abs().double())
+    for one, other in zip(ours, eager, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
 def rounded(x: Any, dtype: Any, largest: float) -> tuple[Any, Any]:

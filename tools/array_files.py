@@ -80,7 +80,8 @@ def read_inputs(function: FuncOp, paths: Sequence[str], sizes: Mapping[str, int]
     arrays: list[Array] = []
     for path, type_ in zip(paths, types, strict=True):
         try:
-            array: Array = np.load(path, allow_pickle=False)
+            with open(path, "rb") as file:
+                array: Array = np.lib.format.read_array(file, allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise ToolError(f"{path} is no .npy file of numbers.") from error
         if isinstance(type_, IndexType):

@@ -50,14 +50,15 @@ class ArgumentParser(argparse.ArgumentParser):
         raise ToolError(f"{message}; {self.prog} --help explains the arguments.")
 
 
-def add_size_argument(parser: argparse.ArgumentParser) -> None:
-    """``--size M=64,N=32``: the named sizes of a `.te` file, or of extents that a call says."""
+def add_size_argument(parser: argparse.ArgumentParser, *, of_call: bool = False) -> None:
+    """``--size M=64,N=32``: named sizes of a `.te` file; ``of_call``: or those that a call says."""
     parser.add_argument(
         "--size",
         action="append",
         default=[],
         metavar="NAME=VALUE[,...]",
-        help="values of the named sizes of a .te file, or of a function's named extents",
+        help="values of the named sizes of a .te file"
+        + (", or of a function's named extents" if of_call else ""),
     )
 
 

@@ -11,7 +11,8 @@ from mugraph.dialects.kn import CustomizedOp
 from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.targets import target_named
 from mugraph.passes.transpile import transpile_pipeline
-from mugraph.reading import make_context, read_module
+from mugraph.reading import make_context
+from mugraph.tools.mugraph_files import read_mugraphs
 
 
 def shared_memory_limit(arch: str) -> int:
@@ -38,7 +39,7 @@ def planned_module(path: str, arch: str) -> ModuleOp:
     """The module of a file, with its memory planned."""
     context = make_context()
     target_named(arch)
-    module = read_module(path, context)
+    module = read_mugraphs(path, context, "mg-viz draws memory and schedules of µGraphs.")
     PassPipeline(missing_passes(module, arch)).apply(context, module)
     module.verify()
     return module

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from mugraph.dialects.locations import Rewriter
 from mugraph.reading import make_context, parse_text, read_module, read_text
 from mugraph.tools.diagnostics import ArgumentParser, ToolError, run_tool
+from mugraph.tools.mugraph_files import read_mugraphs
 
 EXIT_EQUAL, EXIT_DIFFERENT, EXIT_UNDECIDED = 0, 1, 2
 
@@ -55,17 +56,11 @@ def _chosen_indices(options: argparse.Namespace, count: int) -> list[int | None]
 
 
 def _mugraphs(name: str, context: Context) -> ModuleOp:
-    """The module in a file; ``ToolError`` if it is a tensor expression."""
-    from mugraph.dialects import te
-    from mugraph.dialects.functions import mugraphs_of
-
-    if not name.endswith(".te"):
-        module = read_module(name, context)
-        if not any(te.is_texpr(function) for function in mugraphs_of(module)):
-            return module
-    raise ToolError(
-        f"{name} is a tensor expression; mg-check compares µGraphs. mg-run --check compares a "
-        "tensor expression with its evaluation in float64."
+    return read_mugraphs(
+        name,
+        context,
+        "mg-check compares µGraphs. mg-run --check compares a tensor expression with its "
+        "evaluation in float64.",
     )
 
 

@@ -339,7 +339,7 @@ def _image(indices: Sequence[int]) -> str:
     if all(b - a == step for a, b in pairwise(values)):
         if step == 1:
             return f"{values[0]} ... {values[-1]}, all {len(values)}"
-        return f"{values[0]}, {values[1]} ... {values[-1]}, every {step}th: {len(values)}"
+        return f"{values[0]}, {values[1]} ... {values[-1]}, in steps of {step}: {len(values)}"
     shown = ", ".join(str(value) for value in values[:12])
     more = f", ... {values[-1]}" if len(values) > 12 else ""
     return f"{{{shown}{more}}}: {len(values)} of {values[-1] - values[0] + 1}"

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import IO, Any, ClassVar, NoReturn, cast, get_type_hints
+from typing import IO, Any, ClassVar, NoReturn, cast, get_args, get_type_hints
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
@@ -165,6 +165,12 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
         if field.name in required and name not in given:
             raise ToolError(f"{what} needs its option {name!r} ({_in_words(types[field.name])}).")
     for name, value in given.items():
+        type_ = types[fields[name].name]
+        # Without a value it is a truth, which is an integer, too, to xDSL.
+        if (not value or value[0] is True) and bool not in (type_, *get_args(type_)):
+            raise ToolError(
+                f"{what}: the option {name!r} needs a value: write {name}=..., {_in_words(type_)}."
+            )
         # One option at a time, beside the required ones, to know which one is wrong.
         one = {name: value} | {n: v for n, v in given.items() if fields[n].name in required}
         try:
@@ -173,11 +179,8 @@ def check_options(what: str, spec: ArgSpec, kind: type[ArgSpecConvertible]) -> N
             shown = ",".join(map(str, value))
             if "Incompatible types" not in str(error):
                 raise ToolError(f"{what}: {error}") from error
-            if not value or value[0] is True:  # as it is written without a value
-                raise ToolError(f"{what}: the option {name!r} needs a value: {name}=...") from error
             raise ToolError(
-                f"{what}: the option {name!r} is {shown!r}; expected "
-                f"{_in_words(types[fields[name].name])}."
+                f"{what}: the option {name!r} is {shown!r}; expected {_in_words(type_)}."
             ) from error
 
 

@@ -268,7 +268,7 @@ def _parser() -> argparse.ArgumentParser:
         help="with --backend=cuda: compile with -use_fast_math, which rounds and divides less "
         "exactly and takes small numbers for 0",
     )
-    add_size_argument(parser)
+    add_size_argument(parser, of_call=True)
     parser.add_argument(
         "--arch", help="compile for this architecture or GPU, such as h100 (default: this one)"
     )

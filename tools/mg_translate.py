@@ -93,11 +93,13 @@ def _mesh(given: str) -> Mesh:
 
 def _export(path: str, generation: int | None) -> str:
     """The JSON text of the µGraph in a file."""
-    from mugraph.reading import make_context, read_module
+    from mugraph.reading import make_context
     from mugraph.tools.export_mirage import export_mirage, write_mirage
     from mugraph.tools.import_mirage.generations import LATEST
+    from mugraph.tools.mugraph_files import read_mugraphs
 
-    return write_mirage(export_mirage(read_module(path, make_context()), generation or LATEST))
+    module = read_mugraphs(path, make_context(), "Mirage's format has µGraphs.")
+    return write_mirage(export_mirage(module, generation or LATEST))
 
 
 def _write(text: str, path: str | None) -> None:

@@ -32,6 +32,7 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import (
+    shape_of,
     verify_distinct_addresses,
     verify_layout_fits,
     verify_no_broadcast,
@@ -86,7 +87,7 @@ class KernelGraph(CollectiveOperators):
         so for weights: they are fetched while the kernel before still runs.
         """
         require_integers("new_input", dims)
-        if name is not None and not SSAValue.is_valid_name(name):
+        if name is not None and not (isinstance(name, str) and SSAValue.is_valid_name(name)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BuildError(
                 f"new_input: {name!r} cannot name a tensor; use letters, digits and '_'"
             )
@@ -234,6 +235,11 @@ def _layout(what: str, shape: Sequence[int], strides: Sequence[int]) -> Layout[i
             f"{what}: {len(strides)} strides for a tensor of rank {len(shape)}; give one stride, "
             "in elements, a dimension"
         )
+    if min(strides) < 0:
+        raise BuildError(
+            f"{what}: strides {list(strides)}; expected none below 0: a tensor begins at its first "
+            "address"
+        )
     layout = Layout(tuple(shape), tuple(strides))
     verify_layout_fits(what, tuple(shape), layout)
     verify_no_broadcast(what, layout)
@@ -247,6 +253,7 @@ def _tensor_type(
     require_element_type("new_input", dtype)
     if not dims or any(extent < 1 for extent in dims):
         raise BuildError(f"new_input: extents {list(dims)}; expected at least one, each at least 1")
-    if strides is None:
-        return TensorType(dtype, dims)
-    return TensorType(dtype, dims, LayoutAttr(_layout("new_input", dims, strides)))
+    layout = None if strides is None else LayoutAttr(_layout("new_input", dims, strides))
+    type_ = TensorType(dtype, dims) if layout is None else TensorType(dtype, dims, layout)
+    shape_of(type_)  # which refuses those with too many elements
+    return type_

@@ -128,19 +128,22 @@ def view_of(role: str, index: int, tensor: CTensor, array: Any, stream: int | No
     ``stream`` is the CUDA stream that will use it; its producer is made to wait for by DLPack.
     Raises :class:`ArgumentError` for what is no array.
     """
-    if isinstance(array, np.ndarray):
-        return _from_numpy(cast(Array, array))
-    if is_torch_tensor(array) and array.device.type in ("cpu", "cuda"):
-        pointer = place_of(role, index, tensor, array) if tensor.is_part else array.data_ptr()
-        return _from_torch(array, pointer)
-    interface = getattr(array, "__cuda_array_interface__", None)
-    if interface is not None:
-        return _from_cuda_array_interface(array, interface)
-    if hasattr(array, "__dlpack__"):
-        try:
+    is_written = role == "output"
+    try:
+        if isinstance(array, np.ndarray):
+            return _from_numpy(cast(Array, array), is_written)
+        if is_torch_tensor(array) and array.device.type in ("cpu", "cuda"):
+            pointer = place_of(role, index, tensor, array) if tensor.is_part else array.data_ptr()
+            return _from_torch(array, pointer)
+        interface = getattr(array, "__cuda_array_interface__", None)
+        if interface is not None:
+            return _from_cuda_array_interface(array, interface, is_written)
+        if hasattr(array, "__dlpack__"):
             return _from_dlpack(array, stream)
-        except BufferError as error:
-            raise ArgumentError(f"{role} {index} ('{tensor.name}'): {error}") from error
+    except ArgumentError:
+        raise
+    except (BufferError, RuntimeError, ValueError) as error:  # as libraries say that it is none
+        raise ArgumentError(f"{role} {index} ('{tensor.name}'): {error}") from error
     raise _no_array(role, index, tensor, array)
 
 
@@ -220,13 +223,36 @@ def torch_of(array: Array, element_type: str) -> Any:
     return integers.view(getattr(torch, ELEMENT_TYPES[element_type]))
 
 
-def _from_numpy(array: Array) -> ArrayView:
-    """An array in host memory; read-only ones too."""
+def _in_elements(shape: Sequence[int], steps: Sequence[int], size: int) -> tuple[int, ...]:
+    """Strides in bytes as strides in elements; ``BufferError`` where an element lies in between."""
+    for dim, (extent, step) in enumerate(zip(shape, steps, strict=True)):
+        if step % size and extent > 1:
+            raise BufferError(
+                f"its elements of {size} bytes are {step} bytes apart along dimension {dim}; pass "
+                "a copy"
+            )
+    return tuple(step // size for step in steps)
+
+
+def _require_writable(is_writable: bool, is_written: bool) -> None:
+    if is_written and not is_writable:
+        raise BufferError("it is read-only; pass an array that may be written to")
+
+
+def _in_order(name: str, dtype: str) -> str:
+    """What an element type is called, as ``dtype``, its type string, says the order of bytes."""
+    swapped = ">" if sys.byteorder == "little" else "<"
+    return f"{name} with swapped bytes" if dtype.startswith(swapped) else name
+
+
+def _from_numpy(array: Array, is_written: bool) -> ArrayView:
+    """An array in host memory; read-only ones too, unless they are written."""
+    _require_writable(array.flags.writeable, is_written)
     return ArrayView(
         array.ctypes.data,
         array.shape,
-        tuple(step // array.itemsize for step in array.strides),
-        _NAMES.get(array.dtype.name, array.dtype.name),
+        _in_elements(array.shape, array.strides, array.itemsize),
+        _in_order(_NAMES.get(array.dtype.name, array.dtype.name), array.dtype.str),
         CPU,
         array,
     )
@@ -238,8 +264,11 @@ _TYPE_STRINGS = {
 }
 
 
-def _from_cuda_array_interface(array: Any, interface: dict[str, Any]) -> ArrayView:
+def _from_cuda_array_interface(
+    array: Any, interface: dict[str, Any], is_written: bool
+) -> ArrayView:
     """Version 3 of the interface, as Numba documents it."""
+    _require_writable(not interface["data"][1], is_written)
     type_string: str = interface["typestr"]
     size = int(type_string[2:])
     shape = tuple(int(extent) for extent in interface["shape"])
@@ -247,10 +276,8 @@ def _from_cuda_array_interface(array: Any, interface: dict[str, Any]) -> ArrayVi
     return ArrayView(
         int(interface["data"][0]),
         shape,
-        row_major_strides(shape)
-        if strides is None
-        else tuple(int(step) // size for step in strides),
-        _TYPE_STRINGS.get(type_string[1:], type_string),
+        row_major_strides(shape) if strides is None else _in_elements(shape, strides, size),
+        _in_order(_TYPE_STRINGS.get(type_string[1:], type_string), type_string),
         _device_of(array),
         array,
     )

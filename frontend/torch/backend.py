@@ -283,7 +283,7 @@ def require_room(interface: CInterface, memory: int) -> None:
         largest = ", ".join(f"{each.name} = {each.largest}" for each in interface.extents)
         raise UserError(
             f"its program needs {needed / 2**30:.1f} GiB of device memory at {largest}; bound the "
-            "extent, as by torch._dynamo.mark_dynamic(x, dim, max=2048)"
+            "extent, as by torch._dynamo.mark_dynamic(x, dim, min=2, max=2048)"
         )
 
 

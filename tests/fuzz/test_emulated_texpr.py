@@ -121,6 +121,17 @@ fn f(x: f64[4, 64], h: f16[4, 64], u: u8[4, 64], m: f64[4], w: u8[64]): f64[4, 6
 }
 """
 
+# Quotients of whole numbers of either sign, rounded down.
+QUOTIENTS = """
+fn f(x: i32[64], y: i32[64]): i32[2, 64] {
+    par 64 i {
+        let divisor = y[i] * 2 + 1
+        result[0, i] = x[i] * 7 / divisor
+        result[1, i] = x[i] * 7 % divisor
+    }
+}
+"""
+
 RELAY = """
 fn relay(x: f32[8, 32]): f32[8, 32] {
     par 1 |block| #grid {
@@ -156,6 +167,7 @@ TEXTS = {
     "narrow": NARROW,
     "wide": WIDE,
     "truths": TRUTHS,
+    "quotients": QUOTIENTS,
     "relay": RELAY,
     "fragments": FRAGMENTS,
     "reductions_f16": REDUCTIONS,
@@ -186,6 +198,7 @@ CASES: list[tuple[str, dict[str, int]]] = [
     ("narrow", {}),
     ("wide", {}),
     ("truths", {}),
+    ("quotients", {}),
     ("relay", {}),
     ("softmax", {"M": 7, "N": 50}),
     ("layer_norm", {"M": 7, "N": 50}),

@@ -152,6 +152,14 @@ def test_extents_of_1_may_stand_elsewhere() -> None:
             lambda x: np.frombuffer(bytes(65), np.float16, 32, 0).reshape(4, 8)[:, ::-1],
             r"input 1 \('y'\) has strides \(8, -1\)",
         ),
+        (
+            lambda x: x.astype(">f2" if sys.byteorder == "little" else "<f2"),
+            r"input 1 \('y'\) has elements of type f16 with swapped bytes, expected f16",
+        ),
+        (
+            lambda x: np.zeros((4, 8), [("x", np.float16), ("byte", np.int8)])["x"],
+            r"input 1 \('y'\): its elements of 2 bytes are 3 bytes apart along dimension 1",
+        ),
     ],
 )
 def test_an_argument_that_does_not_fit_is_named(change: object, message: str) -> None:
@@ -159,6 +167,15 @@ def test_an_argument_that_does_not_fit_is_named(change: object, message: str) ->
     x, y = arrays((4, 8), (4, 8))
     with pytest.raises(ArgumentError, match=message):
         kernel(x, change(y))  # type: ignore[operator]
+
+
+def test_results_are_not_written_to_what_is_read_only() -> None:
+    kernel = mugraph.compile(scaled_sum(), arch="cpu")
+    kept = np.zeros((4, 8), np.float16)
+    kept.flags.writeable = False
+    with pytest.raises(ArgumentError, match=r"output 0 .* is read-only; pass an array that may be"):
+        kernel(*arrays((4, 8), (4, 8)), out=kept)
+    assert not kept.any()
 
 
 def test_a_misaligned_array_is_named() -> None:

@@ -181,8 +181,7 @@ def test_the_picture_is_svg_of_all_kernels_or_of_one(tmp_path: Path) -> None:
         ),
         (
             [str(ROOT / "examples" / "texpr" / "softmax.te")],
-            "There is no schedule to draw: the module has no custom kernel; for a program "
-            "of whole tensors run mg-opt --fuse-kernels first.",
+            "softmax.te is a tensor expression; mg-viz draws memory and schedules of µGraphs.",
         ),
     ],
 )

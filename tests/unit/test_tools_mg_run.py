@@ -133,6 +133,7 @@ def test_a_check_says_where_types_alone_round_as_far(run: Runner):
         (["--outputs", "{}/y.npy", "{}/z.npy"], "--outputs has 2 files, but @f has 1 results."),
         (["--inputs", "{}/none.npy"], "{}/none.npy: No such file or directory"),
         (["--inputs", "{}/f.mlir"], "{}/f.mlir is no .npy file of numbers."),
+        (["--inputs", "{}/both.npz"], "{}/both.npz is no .npy file of numbers."),
         (["--inputs", "{}/tall.npy"], "{}/tall.npy holds an array of 8x4; expected 4x8."),
         (["--inputs", "{}/int.npy"], "{}/int.npy holds int32; expected floating-point numbers."),
         (
@@ -158,6 +159,7 @@ def test_a_check_says_where_types_alone_round_as_far(run: Runner):
 )
 def test_errors_are_one_message(run: Runner, arguments: list[str], message: str):
     np.save(run.folder / "tall.npy", np.zeros((8, 4), np.float16))
+    np.savez(run.folder / "both.npz", x=np.zeros((4, 8), np.float16))
     np.save(run.folder / "int.npy", np.zeros((4, 8), np.int32))
     before = sorted(run.folder.iterdir())
     expected = message.replace("{}", str(run.folder))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +18,7 @@ import mugraph
 from mugraph.dialects import kn
 from mugraph.errors import UserError
 from mugraph.runtime.cuda import only_function
+from mugraph.torch.backend import require_room
 from mugraph.torch.image_windows import image_windows_operator
 from mugraph.torch.libraries import library_of
 from mugraph.torch.symbols import ends_below
@@ -98,7 +100,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         [draw(5, 5), torch.tensor([[0, 3], [4, 1], [2, 3], [1, 0], [3, 4]])]),
     "scattered where a mask is true": (
         lambda x, y: (x.masked_scatter((x[..., :1] > 0).expand_as(x), y.reshape(-1, 6)),
-                      x.masked_scatter(x > 0, y)),
+                      x.masked_scatter(x > 0, y), x[0, 0].masked_scatter(x > 0, y)),
         [draw(2, 5, 6), draw(78)]),
     "largest of windows": (
         lambda x: (*functional.max_pool2d(x, 3, 2, 1, return_indices=True),
@@ -123,6 +125,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         lambda x: (x.expm1(), x.abs().log1p(), (x * 1e-4).expm1() * 1e4,
                    (x * 1e-4).log1p() * 1e4, x.clamp(-0.99).log1p()),
         [draw(99)]),
+    "near zero, of whole numbers": (
+        lambda i: (i.log1p(), i.expm1(), (i > 0).log1p()), [torch.tensor([[0, 1, 5], [-0, 2, 3]])]),
     "norms of channels": (
         lambda x, w: functional.instance_norm(x, weight=w, bias=w), [draw(2, 5, 4, 3), draw(5)]),
     "transposed convolutions": (
@@ -177,6 +181,14 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                     + functional.hardswish(x), [draw(4, 5) * 50]),
     "not-finite": (lambda x: (x.isinf(), x.isnan(), torch.where(x.isinf().any(), 1.0, 2.0)),
                    [torch.tensor([1.0, float("inf"), -float("inf"), float("nan"), 3e38])]),
+    "signs of what is not finite": (
+        torch.sign, [torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0])]),
+    "sums of exponentials of what is not finite": (
+        lambda x: (x.logsumexp(1), x.logsumexp((0, 1))),
+        [torch.tensor([[-float("inf")] * 2, [float("inf"), 1.0], [float("nan"), 1.0],
+                       [-float("inf"), 1.0]])]),
+    "dimensions of a number": (lambda x: (x.logsumexp(0), x.flip(0), x.softmax(-1), x.cumsum(0)),
+                               [draw(1)[0]]),
     "truths": (lambda x: ((x > 0).any(-1), (x > -2).all((0, 1), keepdim=True)), [draw(3, 4, 5)]),
     "truths of numbers": (lambda x: (x.any(-1), x.relu().all((0, 2)), x.relu().logical_not()),
                           [draw(3, 4, 5)]),
@@ -217,6 +229,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                 [draw(2, 3, 6, 5), draw(4, 3, 2, 2), draw(4)]),
     "windows": (lambda x, w: functional.conv1d(x, w, stride=2, padding=1),
                 [draw(1, 4, 9), draw(6, 4, 3)]),
+    "images with one number for both dimensions": (
+        lambda x, w, b: (functional.conv2d(x, w, b, padding="valid"),
+                         functional.conv2d(x, w, b, padding="same"),
+                         torch.ops.aten.convolution(x, w, b, [2], [1], [1], False, [0], 1),
+                         torch.ops.aten.convolution(x, w.mT, None, [1], [1], [1], True, [0], 1)),
+        [draw(1, 3, 5, 6), draw(3, 3, 3, 1), draw(3)]),
     "images": (lambda x, w, b: functional.conv2d(x, w, b, padding=(2, 1), dilation=(2, 1)),
                [draw(1, 2, 5, 6), draw(3, 2, 3, 3), draw(3)]),
     "linear": (lambda x, w, b: functional.silu(functional.linear(x, w, b)),
@@ -243,6 +261,18 @@ def test_functions_give_what_eager_gives(name: str) -> None:
         assert_near(one, other)
     assert report.islands, "nothing became a kernel"
     assert not report.stayed, str(report)
+
+
+def test_numbers_of_fp64_are_not_rounded() -> None:
+    """Norms, pools and logarithms, which are decomposed into what fp32 computes."""
+
+    def function(x: Any) -> Any:
+        normed = functional.group_norm(functional.batch_norm(x, x[0, :, 0, 0], x[1, :, 0, 0]), 2)
+        return normed, functional.avg_pool2d(x, 2, padding=1), x.log1p(), x.expm1()
+
+    eager, ours, _report = compiled(function, draw(2, 4, 6, 5).abs().double())
+    for one, other in zip(ours, eager, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
 def rounded(x: Any, dtype: Any, largest: float) -> tuple[Any, Any]:
@@ -486,6 +516,18 @@ def test_values_above_the_bound_of_a_symbol_run_in_torch() -> None:
             torch._dynamo.mark_dynamic(x, 0)
             assert_near(made(x), (x + 1) * 2)
     assert len(report.islands) == 1
+
+
+def test_torch_takes_the_bound_of_an_extent_that_an_error_asks_for() -> None:
+    interface = Mock(extents=[Mock(largest=8192)], workspace_bytes=2**33)
+    with pytest.raises(UserError, match=r"needs 8\.0 GiB") as refused:
+        require_room(interface, 2**33)
+    (asked,) = re.findall(r"torch\._dynamo\.mark_dynamic\(.*?\)", str(refused.value))
+    torch._dynamo.reset()
+    x, dim = draw(3, 4), 0
+    eval(asked, {"torch": torch, "x": x, "dim": dim})
+    with torch.no_grad():
+        assert_near(torch.compile(lambda x: x * 2, backend="mugraph")(x), x * 2)
 
 
 def test_a_tensor_without_a_dimension_stands_beside_a_symbol() -> None:

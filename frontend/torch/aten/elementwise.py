@@ -364,6 +364,5 @@ def _trunc(call: Call, x: DTensor) -> DTensor:
 def _sign(call: Call, x: DTensor) -> DTensor:
     require(not is_integer(call.dtype), "integers have no sign of ours")
     below, above = call.graph.less(x, 0.0, dtype=i1), call.graph.less(0.0, x, dtype=i1)
-    zero = call.graph.mul_scalar(x, 0.0, dtype=f32)
-    rest = call.graph.where(above, 1.0, zero, dtype=f32)
+    rest = call.graph.where(above, 1.0, 0.0, dtype=f32)
     return call.graph.where(below, -1.0, rest, dtype=call.dtype)

@@ -11,6 +11,7 @@ import mugraph.build as mi
 from mugraph.build import DTensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.torch.aten.conversion import Call, TensorLike, converts, require
+from mugraph.torch.aten.elementwise import LARGEST
 
 
 def _over(
@@ -108,8 +109,12 @@ def _log_softmax(call: Call, x: DTensor, dim: int, *_: Any) -> DTensor:
 
 @converts("logsumexp.default")
 def _log_sum_exp(call: Call, x: DTensor, dims: Sequence[int], keepdim: bool = False) -> DTensor:
+    """The largest element where it is infinite: infinities less each other are no numbers."""
     require(len(dims) == 1, "it is over several dimensions")
-    return mi.reshape(mi.log_sum_exp(x, dims[0], dtype=call.dtype), call.shape)
+    largest = mi.reduction_max(x, dims[0], dtype=f32)
+    infinite = call.graph.less(LARGEST, mi.abs(largest), dtype=i1)
+    total = mi.log_sum_exp(x, dims[0], dtype=f32)
+    return mi.reshape(call.graph.where(infinite, largest, total, dtype=call.dtype), call.shape)
 
 
 @converts("native_layer_norm.default")

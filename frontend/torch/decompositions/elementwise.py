@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mugraph.torch.decompositions.table import decomposes
@@ -31,23 +32,37 @@ for _name in ("and", "or", "xor"):
     _of_truths(_name)
 
 
-@decomposes("expm1.default")
+def _in_fp32(name: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Registers a function of fp32; that of whole numbers is of fp32, that of others as theirs."""
+
+    def register(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @decomposes(name)
+        def rounded(x: Any) -> Any:
+            torch = import_torch()
+            if x.is_complex():
+                return NotImplemented
+            return function(x.float()).to(x.dtype if x.is_floating_point() else torch.float32)
+
+        return rounded
+
+    return register
+
+
+@_in_fp32("expm1.default")
 def _expm1(x: Any) -> Any:
     """tanh(x / 2) (e^x + 1), which loses nothing near 0."""
-    wide = x.float()
-    return ((wide / 2).tanh() * (wide.exp() + 1)).to(x.dtype)
+    return (x / 2).tanh() * (x.exp() + 1)
 
 
 NEAR_ZERO = 0.4
 
 
-@decomposes("log1p.default")
+@_in_fp32("log1p.default")
 def _log1p(x: Any) -> Any:
     """2 artanh(x / (x + 2)) by its series near 0, elsewhere the logarithm of 1 + x."""
-    wide = x.float()
-    ratio = wide.clamp(-NEAR_ZERO, NEAR_ZERO) / (wide.clamp(-NEAR_ZERO, NEAR_ZERO) + 2)
+    ratio = x.clamp(-NEAR_ZERO, NEAR_ZERO) / (x.clamp(-NEAR_ZERO, NEAR_ZERO) + 2)
     square, total = ratio * ratio, 1 / 11
     for power in (9, 7, 5, 3, 1):
         total = total * square + 1 / power
-    near = wide.abs() < NEAR_ZERO
-    return import_torch().where(near, 2 * ratio * total, (wide + 1).log()).to(x.dtype)
+    near = x.abs() < NEAR_ZERO
+    return import_torch().where(near, 2 * ratio * total, (x + 1).log())

@@ -56,7 +56,7 @@ def over_one(
 
     All of them where none is named.  ``NotImplemented`` where it is over one dimension already.
     """
-    reduced = sorted(dim % x.dim() for dim in dims or range(x.dim()))
+    reduced = sorted(dim % max(x.dim(), 1) for dim in dims or range(x.dim()))
     if len(reduced) < 2:
         return NotImplemented
     first = x.dim() - len(reduced)

@@ -19,18 +19,20 @@ OWN: dict[str, Decomposition] = {}
 def decomposes(*names: str) -> Callable[[D], D]:
     """Registers a function as what ATen's operators are made of.
 
-    A call whose first operand has no elements, such as a batch of none, is left as it is.
+    A call whose first operand has no elements, such as a batch of none, or elements of fp64, which
+    no program computes with, is left as it is.
     """
 
     def register(decomposition: D) -> D:
         @wraps(decomposition)
-        def unless_empty(*args: Any, **kwargs: Any) -> Any:
-            first = args[0]
-            if isinstance(first, import_torch().Tensor) and not first.numel():
+        def unless_left(*args: Any, **kwargs: Any) -> Any:
+            torch, first = import_torch(), args[0]
+            is_tensor = isinstance(first, torch.Tensor)
+            if is_tensor and (not first.numel() or first.dtype == torch.float64):
                 return NotImplemented
             return decomposition(*args, **kwargs)
 
-        OWN.update(dict.fromkeys(names, unless_empty))
+        OWN.update(dict.fromkeys(names, unless_left))
         return decomposition
 
     return register

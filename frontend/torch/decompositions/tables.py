@@ -101,6 +101,8 @@ def _full_like(x: Any, value: float, *, dtype: Any = None, device: Any = None, *
 def _flip(x: Any, dims: Sequence[int]) -> Any:
     """The places of each dimension from the last to the first."""
     torch = import_torch()
+    if not x.dim():
+        return x.clone()
     for dim in dims:
         places = torch.arange(x.shape[dim] - 1, -1, -1, device=x.device)
         x = torch.index_select(x, dim, places)
@@ -279,7 +281,7 @@ def _masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     torch = import_torch()
     if not source.numel() or not x.dim() or mask.numel() > MOST_COMPARED * x.shape[-1]:
         return NotImplemented
-    mask = mask.expand(x.shape)
+    x, mask = torch.broadcast_tensors(x, mask)
     by_rows = mask.stride(-1) == 0 and source.shape[-1:] == x.shape[-1:] and x.dim() > 1
     kept = mask.select(-1, 0) if by_rows else mask
     if kept.numel() > MOST_COMPARED:

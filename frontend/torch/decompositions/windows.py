@@ -30,6 +30,11 @@ def _convolution(
     dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
 ) -> Any:  # fmt: skip
     """The product of each window's elements, as a row, and the weights of each channel."""
+    rank = weight.dim() - 2
+    stride, padding, dilation, output_padding = (
+        [*each] * rank if len(each) == 1 else each  # one number for all dimensions
+        for each in (stride, padding, dilation, output_padding)
+    )
     if not transposed and _is_by_channel(x, weight, groups):
         return _convolved_by_channel(x, weight, bias, stride, padding, dilation)
     if transposed and all(each == 1 for each in dilation):

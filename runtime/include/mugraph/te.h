@@ -37,8 +37,10 @@ __device__ __forceinline__ T* of_block(T* place, int rank) {
 #endif
 }
 
-// Division that rounds down, and what it leaves; the divisor is positive.
-__device__ __forceinline__ constexpr int floor_div(int x, int y) { return x / y - (x % y < 0); }
+// Division that rounds down, and what it leaves of a positive divisor.
+__device__ __forceinline__ constexpr int floor_div(int x, int y) {
+  return x / y - (x % y != 0 && (x % y < 0) != (y < 0));
+}
 __device__ __forceinline__ constexpr int floor_mod(int x, int y) { return x % y + (x % y < 0 ? y : 0); }
 
 // Swizzle<kBits, kBase, kShift> of an offset in elements.  nvcc 13.0 makes the address of element 0

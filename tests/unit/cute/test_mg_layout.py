@@ -82,7 +82,7 @@ def test_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "no: 8 coordinates, 2 indices" in text
     main(["8:4"])
-    assert "every 4th: 8" in capsys.readouterr().out
+    assert "in steps of 4: 8" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

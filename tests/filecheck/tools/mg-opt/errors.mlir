@@ -51,7 +51,9 @@
 // RUN: not mg-opt --transpile="arsch=sm_80" %s 2>&1 | filecheck %s --check-prefix OPTIONS
 // OPTIONS: mg-opt: error: --transpile has no option 'arsch' (is 'arch' meant?). Its options: arch, check-hazards.
 // RUN: not mg-opt --transpile=arch %s 2>&1 | filecheck %s --check-prefix VALUE
-// VALUE: mg-opt: error: --transpile: the option 'arch' needs a value: arch=...
+// VALUE: mg-opt: error: --transpile: the option 'arch' needs a value: write arch=..., a word.
+// RUN: not mg-opt --plan=stages %s 2>&1 | filecheck %s --check-prefix NUMBER
+// NUMBER: mg-opt: error: --plan: the option 'stages' needs a value: write stages=..., an integer, perhaps several
 // RUN: printf '' > %t.empty.mlir
 // RUN: not mg-opt %t.empty.mlir 2>&1 | filecheck %s --check-prefix EMPTY
 // EMPTY: mg-opt: {{.*}}.empty.mlir:1:1: error: the input is empty

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -118,11 +119,11 @@ def leave_out_known_masks(graph_module: Any) -> None:
     graph_module.recompile()
 
 
-def note_empty_rows(graph_module: Any) -> None:
-    """Says of each attention whether a graph fills its mask of numbers with minus infinity.
+def note_empty_rows(graph_module: Any, weights: Container[str]) -> None:
+    """Says of each attention whether rows of its mask of numbers may be minus infinity throughout.
 
-    Kernels take such rows as 0 at some cost.  Of what a graph is given nothing is known, and a mask
-    that is constant is looked at.
+    They may where a graph fills it with that, or makes it of numbers that it is given at a call.
+    ``weights`` are inputs that are the same at each call; a mask that is constant is looked at.
     """
     attention = attention_operator()
     modes = import_module("torch.utils._python_dispatch")
@@ -131,12 +132,12 @@ def note_empty_rows(graph_module: Any) -> None:
         if mask is None or not mask.meta["val"].is_floating_point():
             continue
         with modes._disable_current_modes():
-            if _may_be_empty(graph_module, mask):
+            if _may_be_empty(graph_module, mask, weights):
                 at_end = node.args[7] if len(node.args) > 7 else False
                 node.args = (*node.args[:7], at_end, True)
 
 
-def _may_be_empty(graph_module: Any, mask: Any) -> bool:
+def _may_be_empty(graph_module: Any, mask: Any, weights: Container[str]) -> bool:
     if mask.op == "get_attr":
         return bool(getattr(graph_module, mask.target).isneginf().all(-1).any())
     known, pending = {mask}, [mask]
@@ -144,6 +145,11 @@ def _may_be_empty(graph_module: Any, mask: Any) -> bool:
         if node.op == "get_attr":
             constant = getattr(graph_module, node.target)
             if constant.is_floating_point() and bool(constant.isneginf().any()):
+                return True
+        elif node.op == "placeholder":
+            value = node.meta["val"]
+            is_number = not is_symbol(value) and value.is_floating_point()
+            if is_number and node.name not in weights:
                 return True
         elif any(value == -math.inf for value in _numbers_of(node)):
             return True

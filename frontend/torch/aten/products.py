@@ -141,6 +141,7 @@ def _attention(
     heads_inside: bool = False,
     at_end: bool = False,
     may_be_empty: bool = False,
+    has_least: bool = False,
 ) -> DTensor:
     """softmax(q kᵀ scale + mask) v, scores in fp32, heads of q in groups that share k and v."""
     require(q.shape[:-3] == k.shape[:-3], "queries and keys have other batches")
@@ -161,12 +162,8 @@ def _attention(
         alive = mi.reduction_max(kept, -1)
         scores = scores + mi.where(kept, 0.0, LOWEST)
     elif mask is not None and may_be_empty:
-        scores = scores + mask
-        if mask.dtype != f16:
-            # Finite numbers are no less than the score of no key: a row of the least number all
-            # along has a softmax, and one of minus infinity has none.  The second summand counts
-            # where it is infinite or no number; others round it away.
-            scores = mi.clamp(scores, LOWEST, 2.0**127) + scores * 2.0**-60
+        # No finite number of f16 is as low as the score of no key.
+        scores = scores + (_raised(mask) if has_least and mask.dtype != f16 else mask)
     elif mask is not None and k.shape[-2] in STAND_INS:
         # Its rows may be the least number all along, and behind the keys of a call scores are -inf.
         scores = scores + mi.max(mask, LOWEST)
@@ -184,6 +181,16 @@ def _attention(
     if alive is not None:
         result = result * alive
     return call.graph.div(result, total, dtype=call.dtype)
+
+
+def _raised(mask: DTensor) -> DTensor:
+    """What is added to scores, in fp32: finite numbers are no less than the score of no key.
+
+    So a row of the least number all along has a softmax, and one of minus infinity has none.
+    """
+    wide = mask if mask.dtype == f32 else mi.cast(mask, f32)
+    # The second summand counts where it is no number or infinite; others round it away.
+    return mi.max(wide, LOWEST) + wide * 2.0**-60
 
 
 @converts("convolution.default")

@@ -786,3 +786,20 @@ def test_a_sum_with_a_small_number_is_no_other_extent() -> None:
         for added in range(1, 128):
             with pytest.raises(mi.BuildError, match=rf"would be 'apart\d - {added}'"):
                 graph.new_input((extent - added, 4))
+
+
+def test_each_of_a_prime_number_of_tokens_may_have_a_block() -> None:
+    """No tile of several rows divides them; a block that is launched has its row."""
+    graph, m = mi.new_kernel_graph("embedding"), mi.Extent("m", largest=257)
+    table, ids = graph.new_input((11, 33)), graph.new_input((m,), dtype=mi.int32)
+    graph.mark_output(mi.softmax(mi.gather(table, ids), 1))
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    module.verify()
+    (kernel,) = (op for op in module.ops if isinstance(op, KernelOp))
+    assert kernel.grid_dim[0] == 257
+    rows, numbers = np.random.default_rng(7).random((11, 33)), np.arange(53) % 11
+    inputs = [rows.astype(np.float16), numbers.astype(np.int32)]
+    (found,) = run_function(module, None, inputs)
+    (wanted,) = run_function(graph.module(), None, inputs, "float64")
+    np.testing.assert_allclose(found, wanted, atol=1e-3)

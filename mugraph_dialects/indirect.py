@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -98,13 +98,14 @@ class NamesRows(Operation, Abstract):
                 f"{value_label(numbers)} could name; leave out 'through'"
             )
 
-    def verify_even_numbers(self, bounds: Bounds) -> None:
+    def verify_even_numbers(self, bounds: Bounds, whole: Container[int] = ()) -> None:
         """Raises ``OperatorError`` where some tiles have fewer numbers of rows than others.
 
-        ``bounds`` say which elements of the tiles exist.
+        ``bounds`` say which elements of the tiles exist; along dimensions that are ``whole`` all do
+        of every block that is launched.
         """
         for dim, bound in enumerate(bounds[: len(self.numbers_shape)]):
-            if bound is not None and self.numbers is not None:
+            if bound is not None and self.numbers is not None and dim not in whole:
                 raise OperatorError(
                     f"dimension {dim} of the tile counts rows that {value_label(self.numbers)} "
                     "names, and some blocks or iterations have fewer; choose a grid and a forloop "

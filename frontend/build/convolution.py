@@ -8,6 +8,7 @@ from xdsl.ir import Attribute
 
 from mugraph.build.errors import BuildError, require_integers
 from mugraph.build.kernel_graph import KernelGraph
+from mugraph.build.named_numbers import stand_in
 from mugraph.build.tensors import DTensor
 
 
@@ -34,7 +35,7 @@ def convolution(
         )
     images, *size, channels = x.shape
     count, *window, depth = filters.shape
-    if channels != depth:
+    if stand_in(channels) != stand_in(depth):
         raise BuildError(f"convolution: images of {channels} channels, filters of {depth}")
     steps, pads, apart = (
         _each(what, given, rank, least)
@@ -45,7 +46,7 @@ def convolution(
         )
     )
     out = places_of_windows(size, window, steps, pads, apart)
-    if any(extent < 1 for extent in out):
+    if any(stand_in(extent) < 1 for extent in out):
         raise BuildError(
             f"convolution: filters of {window} with dilations {apart} are larger than images "
             f"of {size} with padding {pads}"

@@ -22,7 +22,6 @@ from mugraph.build.errors import (
     require_element_type,
     require_integers,
 )
-from mugraph.build.named_numbers import stand_in
 from mugraph.build.tensors import DTensor, Handle, STensor
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.elementwise import COMPARISONS, CONDITIONS, FUNCTIONS
@@ -131,7 +130,7 @@ class GraphOperators(ABC, Generic[T]):
         tensors = [x for x in operands if isinstance(x, Handle)]
         if not tensors:
             raise BuildError(f"{function}: {list(operands)} are numbers; one must be a tensor")
-        smallest = sorted(tensors, key=lambda x: stand_in(math.prod(x.shape)))[0]
+        smallest = sorted(tensors, key=lambda x: math.prod(x.stand_ins))[0]
         numbers = [x for at, x in enumerate(operands) if at != CONDITIONS.get(function)]
         whole = [x.dtype for x in numbers if isinstance(x, Handle) and is_integer(x.dtype)]
         constant_type = whole[0] if whole else f32
@@ -224,7 +223,7 @@ class GraphOperators(ABC, Generic[T]):
         if dtype is None:
             dtype = i32 if a.dtype == i8 else a.dtype
         with build_errors("matmul"):
-            type_ = self._type_of(matmul_shape(a.shape, b.shape), dtype)
+            type_ = self._type_of(matmul_shape(a.stand_ins, b.stand_ins), dtype)
             op = self.OPERATORS["matmul"](lhs, rhs, type_, precision=precision)
         return self._add(op, name)
 

@@ -7,16 +7,15 @@ extent, so that operators see numbers; in the module it is ``?``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from numbers import Real
-from typing import Any, Self, cast
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Self, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mugraph.build.errors import BuildError, in_names, require_integers
-from mugraph.build.named_numbers import SMALL, NamedNumber
+from mugraph.build.named_numbers import SMALL, NamedNumber, Values
 from mugraph.build.tensors import DTensor
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.named_extents import (
@@ -61,6 +60,8 @@ class Extent(NamedNumber):
     """
 
     named: NamedExtent
+    least = 0
+    """The smallest value of a call."""
 
     def __new__(
         cls,
@@ -101,28 +102,15 @@ class Extent(NamedNumber):
         if holder is not None and not isinstance(holder, BlockArgument):
             raise BuildError(f"Extent: '{name}' is held by {held!r}, which is no input of a graph")
         index = None if holder is None else holder.index
-        extent = super().__new__(cls, prime, name)
+        values = Values(cls.least, largest, multiple)
+        extent = super().__new__(cls, {(prime,): 1}, {prime: values})
         extent.named = NamedExtent(name, largest, multiple, ends, held=index, most_buckets=most)
         return extent
 
-    def __eq__(self, other: object) -> bool:
-        """Whether it is the same extent; raises where only the call says whether it is a number."""
-        if isinstance(other, NamedNumber):
-            return self.stand_in == other.stand_in
-        if not isinstance(other, Real) or other == self.stand_in:
-            return isinstance(other, Real)
-        whole: Any = math.floor(other) if math.isfinite(other) else None
-        return other == whole and self.named.fault(whole) is None and self.refuse()
-
-    __hash__ = NamedNumber.__hash__
-    __bool__ = NamedNumber.refuse
-
-    def _holds(self, comparison: Callable[[Any, Any], bool], other: Any) -> bool:
-        """What holds of 0 and of the largest value, and so of all."""
-        if not isinstance(other, Real):
-            return super()._holds(comparison, other)
-        least, most = (bool(comparison(value, other)) for value in (0, self.named.largest))
-        return least if least == most else self.refuse()
+    @property
+    def in_shape(self) -> NamedNumber:
+        """What it is as an extent of a tensor."""
+        return NamedNumber(self.terms, self.known)
 
     def __repr__(self) -> str:
         return f"Extent({self.named.name!r}, largest={self.named.largest})"

@@ -153,14 +153,15 @@ class GroupOperators(ProgramOperators):
         """
         for tensor in (x, matrices, ends):
             self._value(tensor)
-        count = matrices.shape[0] if len(matrices.shape) == 3 else 0
-        if len(x.shape) != 2 or matrices.shape[1:2] != x.shape[1:] or ends.shape != (count,):
+        count = matrices.stand_ins[0] if len(matrices.shape) == 3 else 0
+        is_deep = matrices.stand_ins[1:2] == x.stand_ins[1:]
+        if len(x.shape) != 2 or not is_deep or ends.stand_ins != (count,):
             raise BuildError(
                 f"grouped_matmul: rows of {dims(x.shape)}, matrices of {dims(matrices.shape)} and "
                 f"ends of {dims(ends.shape)} do not go together; expected (rows, k), (groups, k, "
                 "n) and (groups)"
             )
-        rows, columns = x.shape[0], matrices.shape[2]
+        rows, columns = x.stand_ins[0], matrices.stand_ins[2]
         if (named := STAND_INS.get(rows)) is not None:
             raise BuildError(
                 f"grouped_matmul: there are '{named}' rows, known only at a call, and tables of "

@@ -32,6 +32,7 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import reported_within
 from mugraph.dialects.tensor_types import (
+    STAND_INS,
     shape_of,
     verify_distinct_addresses,
     verify_layout_fits,
@@ -171,6 +172,11 @@ class KernelGraph(CollectiveOperators):
         with build_errors(), reported_within(module):
             module.verify()
         return module
+
+    def extent_of(self, stand_in: int) -> int:
+        """What a number in the shape of a tensor stands in for, where it does."""
+        extent = self._extents.get(STAND_INS.get(stand_in, ""))
+        return stand_in if extent is None else extent.in_shape
 
     def _length(self, name: str) -> tuple[DTensor, int]:
         """What a call says, or the input that holds it."""

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import TensorType
 
 from mugraph.build.elementwise import GraphOperators
 from mugraph.build.errors import BuildError, build_errors, require_integers
-from mugraph.build.named_numbers import stand_in
 from mugraph.build.tensors import DTensor
 from mugraph.dialects import kn
 from mugraph.dialects.tensor_types import shape_of
@@ -51,7 +50,7 @@ class MovingOperators(GraphOperators[DTensor]):
             tuple(require_integers("windows", origin)),
         )
         with build_errors():
-            if (defect := seen.defect(x.shape)) is not None:
+            if (defect := seen.defect(x.stand_ins)) is not None:
                 raise BuildError(f"windows: {defect}")
             op = kn.WindowsOp(value, seen)
         return self._add(op, name)
@@ -100,7 +99,7 @@ class MovingOperators(GraphOperators[DTensor]):
             shape[shape.index(-1)] = elements // known
         if any(extent < 1 for extent in shape):
             raise BuildError(f"reshape: extents {shape}; expected numbers of at least 1, or one -1")
-        if tuple(shape) == x.shape:
+        if tuple(shape) == x.stand_ins:
             return x
         return self._add(kn.ReshapeOp(value, self._type_of(shape, x.dtype)), name)
 
@@ -110,7 +109,7 @@ class MovingOperators(GraphOperators[DTensor]):
         shape = require_integers("broadcast_to", shape)
         if len(shape) > len(x.shape):
             x = self.reshape(x, (*[1] * (len(shape) - len(x.shape)), *x.shape))
-        if tuple(shape) == x.shape:
+        if tuple(shape) == x.stand_ins:
             return x
         return self._add(kn.BroadcastOp(x.value, self._type_of(shape, x.dtype)), name)
 
@@ -135,5 +134,5 @@ class MovingOperators(GraphOperators[DTensor]):
         if dims is None:
             dims = [*range(rank - 2), rank - 1, rank - 2] if rank > 1 else [0]
         order = [self.dim("transpose", x, dim) for dim in require_integers("transpose", dims)]
-        type_ = TensorType(x.dtype, [stand_in(x.shape[dim]) for dim in order])
+        type_ = TensorType(x.dtype, [x.stand_ins[dim] for dim in order])
         return self._add(kn.TransposeOp(value, order, type_), name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Number, Real
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from mugraph.build.errors import BuildError
 from mugraph.dialects.tensor_types import STAND_INS
@@ -14,23 +15,56 @@ from mugraph.dialects.tensor_types import STAND_INS
 # float divided by an integer, or times one, would not ask it.
 _Integer = int if TYPE_CHECKING else object
 
+Product = tuple[int, ...]
+"""Extents that are multiplied, by the primes that stand in for them, in order; none of a constant.
+"""
+
+
+class Values(NamedTuple):
+    """The values that an extent may have: the multiples of a number in a range."""
+
+    least: int
+    most: int
+    multiple: int = 1
+
 
 class NamedNumber(_Integer):
-    """The value of a named extent, or what sums and products by whole numbers make of it.
+    """The value of a named extent, or what sums and products make of several: a polynomial.
 
-    While a graph is built a number stands in for it, so nothing may depend on which one it is:
-    what would raises :class:`BuildError`.
+    While a graph is built a number stands in for it, so nothing may depend on which one it is.  A
+    comparison answers what holds of all values that the extents may have; what would depend on the
+    call raises :class:`BuildError`.
     """
 
-    text: str
-    """What it is in terms of extents: ``m`` or ``2 * m``."""
-    stand_in: int
+    terms: Mapping[Product, int]
+    """The coefficients, none of which is 0."""
+    known: Mapping[int, Values]
+    """The values of the extents, by the primes that stand in for them."""
+    computed: ClassVar[type[NamedNumber]]
+    """What sums and products of such numbers are."""
 
-    def __new__(cls, value: int, text: str = "") -> Self:
-        """The number that stands in for what ``text`` says."""
+    def __new__(cls, terms: Mapping[Product, int], known: Mapping[int, Values]) -> Self:
+        """The number with these terms."""
         number = super().__new__(cls)
-        number.stand_in, number.text = value, text or f"{value}"
+        number.terms = {product: count for product, count in terms.items() if count}
+        number.known = known
         return number
+
+    @property
+    def stand_in(self) -> int:
+        """The number that stands in for it."""
+        return sum(count * math.prod(product) for product, count in self.terms.items())
+
+    @property
+    def text(self) -> str:
+        """What it is in terms of extents: ``m`` or ``2 * m``."""
+        found = ""
+        for product, count in sorted(self.terms.items(), key=lambda term: not term[0]):
+            names = [STAND_INS[prime] for prime in product]
+            factors = [f"{abs(count)}"] if abs(count) != 1 or not names else []
+            sign = (" - " if count < 0 else " + ") if found else "-" if count < 0 else ""
+            found += sign + " * ".join([*factors, *names])
+        return found
 
     def __repr__(self) -> str:
         return self.text
@@ -39,9 +73,16 @@ class NamedNumber(_Integer):
         return hash(self.stand_in)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Real) and not _is_size(self.stand_in):
-            return self.refuse()
-        return self.stand_in == other
+        if not isinstance(other, NamedNumber | Number):
+            return NotImplemented
+        if isinstance(other, Real) and not isinstance(other, Integral):
+            if not float(other).is_integer():
+                return False
+            other = int(float(other))
+        difference = self - other
+        if not isinstance(difference, NamedNumber):
+            return difference == 0
+        return not difference.is_never_0() and self.refuse()
 
     def __bool__(self) -> bool:
         return self != 0
@@ -59,52 +100,111 @@ class NamedNumber(_Integer):
         return self._holds(operator.ge, other)
 
     def __add__(self, other: Any) -> Any:
-        return _made(self, "+", other)
-
-    def __radd__(self, other: Any) -> Any:
-        return _made(other, "+", self)
+        terms = dict(self.terms)
+        for product, count in self._terms_of(other).items():
+            terms[product] = terms.get(product, 0) + count
+        return self._number(terms, self._known_with(other))
 
     def __sub__(self, other: Any) -> Any:
-        return _made(self, "-", other)
+        negated = {product: -count for product, count in self._terms_of(other).items()}
+        return self + self._number(negated, self._known_with(other))
 
     def __rsub__(self, other: Any) -> Any:
-        return _made(other, "-", self)
+        return -self + other
 
     def __mul__(self, other: Any) -> Any:
-        return _made(self, "*", other)
+        terms: dict[Product, int] = {}
+        for product, count in self.terms.items():
+            for factor, times in self._terms_of(other).items():
+                both = tuple(sorted((*product, *factor)))
+                terms[both] = terms.get(both, 0) + count * times
+        return self._number(terms, self._known_with(other))
 
-    def __rmul__(self, other: Any) -> Any:
-        return _made(other, "*", self)
+    __radd__, __rmul__ = __add__, __mul__
 
     def __neg__(self) -> Any:
-        return NamedNumber(-self.stand_in, f"-{_text(self, '-')}")
+        return self * -1
 
     def __floordiv__(self, other: Any) -> Any:
-        """Defined by 1, and by a factor that is named, too: what is left does not depend on it."""
-        if not isinstance(other, NamedNumber):
-            return self if other == 1 else self.refuse()
-        if self.stand_in % other.stand_in:
+        """Defined where a number or a product of extents divides each term, at each call."""
+        divisors = self._terms_of(other)
+        if len(divisors) != 1:
             return self.refuse()
-        quotient = self.stand_in // other.stand_in
-        return NamedNumber(quotient, STAND_INS[quotient]) if quotient in STAND_INS else quotient
+        ((divisor, by),) = divisors.items()
+        terms: dict[Product, int] = {}
+        for product, count in self.terms.items():
+            rest = _without(product, divisor)
+            if rest is None or count % by:
+                return self.refuse()
+            terms[rest] = count // by
+        return self._number(terms, self.known)
 
     def __mod__(self, other: Any) -> Any:
+        """Defined where all values leave the same rest."""
+        if isinstance(other, Integral) and other and not self._step(self.terms) % int(other):
+            return self.terms.get((), 0) % int(other)
         return self - (self // other) * other
 
+    def _number(self, terms: Mapping[Product, int], known: Mapping[int, Values]) -> Any:
+        """What is computed: a whole number where it does not depend on a call."""
+        number = self.computed(terms, known)
+        return number if any(number.terms) else number.terms.get((), 0)
+
+    def _terms_of(self, other: Any) -> Mapping[Product, int]:
+        """The terms of another number; raises for what is no whole one."""
+        if isinstance(other, NamedNumber):
+            return other.terms
+        return {(): int(other)} if isinstance(other, Integral) else self.refuse()
+
+    def _known_with(self, other: Any) -> Mapping[int, Values]:
+        return {**self.known, **other.known} if isinstance(other, NamedNumber) else self.known
+
+    def _range(self) -> tuple[int, int]:
+        """Numbers that no value is below, and above."""
+        least = most = 0
+        for product, count in self.terms.items():
+            ends = [
+                count * math.prod(end(self.known[prime]) for prime in product)
+                for end in (_least, _most)
+            ]
+            least, most = least + min(ends), most + max(ends)
+        return least, most
+
+    def _step(self, products: Iterable[Product]) -> int:
+        """What the terms with extents are multiples of, together."""
+        steps = (
+            self.terms[product] * math.prod(self.known[prime].multiple for prime in product)
+            for product in products
+            if product
+        )
+        return math.gcd(*steps)
+
+    def is_never_0(self) -> bool:
+        """Whether it is known to be another number than 0, whatever a call says."""
+        least, most = self._range()
+        return not least <= 0 <= most or bool(self.terms.get((), 0) % self._step(self.terms))
+
     def _holds(self, comparison: Callable[[Any, Any], bool], other: Any) -> bool:
-        """What holds of every value; as an extent of a shape it is neither 0 nor 1."""
-        if isinstance(other, NamedNumber) and self.stand_in == other.stand_in:
-            return comparison(0, 0)
-        if isinstance(other, Real) and other <= 1 and _is_size(self.stand_in):
-            return bool(comparison(self.stand_in, other))
-        return self.refuse()
+        """What holds of every value."""
+        if isinstance(other, NamedNumber):
+            difference = self - other
+            return (
+                difference._holds(comparison, 0)
+                if isinstance(difference, NamedNumber)
+                else comparison(difference, 0)
+            )
+        if not isinstance(other, Real):
+            return self.refuse()
+        one, another = (bool(comparison(end, other)) for end in self._range())
+        return one if one == another else self.refuse()
 
     def refuse(self, *_: Any) -> NoReturn:
         """What would depend on the number that stands in."""
         raise BuildError(
             f"'{self.text}' is known only at a call: while a graph is built it may be an extent of "
-            "a tensor, added to and multiplied by whole numbers, but not divided, compared or used "
-            "as a number; compute with a tensor that the call gives"
+            "a tensor, added to and multiplied by whole numbers, and compared with numbers that "
+            "all its values are above or below, but not divided, or used as a number; compute with "
+            "a tensor that the call gives"
         )
 
     __truediv__ = __rtruediv__ = __rfloordiv__ = __rmod__ = refuse
@@ -124,6 +224,17 @@ class NamedNumber(_Integer):
             return self.refuse()  # what digits would look like
 
 
+NamedNumber.computed = NamedNumber
+
+
+def _least(values: Values) -> int:
+    return values.least
+
+
+def _most(values: Values) -> int:
+    return values.most
+
+
 def stand_in(number: int) -> int:
     """A number, or what stands in for it while a graph is built."""
     return number.stand_in if isinstance(number, NamedNumber) else int(number)
@@ -133,38 +244,11 @@ SMALL = 2**20
 """By what factors extents are multiplied, at most; primes that stand in are larger."""
 
 
-def _is_size(number: int) -> bool:
-    """Whether a number stands in for a product of extents and a whole number, as of elements.
-
-    Of sums and differences nobody knows more than a call says.
-    """
-    factor = number
-    for prime in STAND_INS:
-        while factor and factor % prime == 0:
-            factor //= prime
-    return 0 < factor < SMALL and factor < number
-
-
-_SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-
-
-def _made(left: Any, sign: str, right: Any) -> Any:
-    """What is computed of two numbers, of which one is named: a whole number, or a named one."""
-    for number in (left, right):
-        if not isinstance(number, Integral | NamedNumber):
-            (right if number is left else left).refuse()
-    value: int = _SIGNS[sign](stand_in(left), stand_in(right))
-    if value == 0 and sign != "+":
-        return 0  # whatever the numbers are
-    same = next((each for each in (left, right) if value == stand_in(each)), None)
-    return (
-        NamedNumber(value, f"{_text(left, sign)} {sign} {_text(right, sign)}")
-        if same is None
-        else same
-    )
-
-
-def _text(number: Any, sign: str) -> str:
-    """A number as a summand or a factor of a text."""
-    text = number.text if isinstance(number, NamedNumber) else f"{number}"
-    return f"({text})" if sign != "+" and " " in text else text
+def _without(product: Product, divisor: Product) -> Product | None:
+    """A product without some of its factors; ``None`` where it lacks one."""
+    rest = [*product]
+    for prime in divisor:
+        if prime not in rest:
+            return None
+        rest.remove(prime)
+    return tuple(rest)

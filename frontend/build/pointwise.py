@@ -34,12 +34,12 @@ def pointwise(
     if not isinstance(graph, KernelGraph):
         raise BuildError("pointwise: expected at least one tensor of a kernel graph")
     with build_errors():
-        shape = broadcast_shape([x.shape for x in inputs])
+        shape = broadcast_shape([x.stand_ins for x in inputs])
     grid, map_ = cut(shape)
     block = new_threadblock_graph(grid, (THREADS, 1, 1))
     tiles = [
         # One element serves all blocks along a dimension that is broadcast.
-        block.new_input(x, [dim if dim >= 0 and x.shape[dim] > 1 else -1 for dim in map_], 0)
+        block.new_input(x, [dim if dim >= 0 and x.stand_ins[dim] > 1 else -1 for dim in map_], 0)
         for x in inputs
     ]
     result = function(*tiles)

@@ -105,13 +105,13 @@ class ProgramOperators(RandomOperators):
             a, b = self._of_one_rank([a, b])
             if len(a.shape) > 2:
                 try:
-                    leading = broadcast_shape([a.shape[:-2], b.shape[:-2]])
+                    leading = broadcast_shape([a.stand_ins[:-2], b.stand_ins[:-2]])
                 except ShapeError as error:
                     raise BuildError(
                         f"matmul: operands {dims(a.shape)} and {dims(b.shape)} differ in leading "
                         "extents; before the last two dimensions they must be equal or 1"
                     ) from error
-                a, b = (self.broadcast_to(x, (*leading, *x.shape[-2:])) for x in (a, b))
+                a, b = (self.broadcast_to(x, (*leading, *x.stand_ins[-2:])) for x in (a, b))
             return super().matmul(a, b, dtype=dtype, precision=precision, name=name)
         rows = self.reshape(a, (-1, a.shape[-1]))
         product = super().matmul(rows, b, dtype=dtype, precision=precision)
@@ -216,7 +216,7 @@ class ProgramOperators(RandomOperators):
             self._value(tensor)
         x, *decays = self._of_one_rank(operands)
         with build_errors("scan"):
-            shape = broadcast_shape([each.shape for each in (x, *decays)])
+            shape = broadcast_shape([each.stand_ins for each in (x, *decays)])
         size = shape[self.dim("scan", x, dim)]
         x = self.broadcast_to(x, shape)
         values = [each.value for each in decays]
@@ -238,9 +238,9 @@ class ProgramOperators(RandomOperators):
         for tensor in operands:
             self._value(tensor)
         x, matrix, *decays = self._of_one_rank(operands)
-        outer = [(*each.shape[:-2], 1, 1) for each in (matrix, *decays)]
+        outer = [(*each.stand_ins[:-2], 1, 1) for each in (matrix, *decays)]
         with build_errors():
-            shape = broadcast_shape([x.shape, *outer])
+            shape = broadcast_shape([x.stand_ins, *outer])
         x = self.broadcast_to(x, shape)
         more = [each.value for each in (matrix, *decays)]
         size = shape[self.dim("scan", x, dim)]
@@ -313,7 +313,7 @@ class ProgramOperators(RandomOperators):
         for tensor in (x, cos, sin):
             self._value(tensor)
         halves = [
-            self.concat(each, each, -1) if each.shape[-1] * 2 == x.shape[-1] else each
+            self.concat(each, each, -1) if each.stand_ins[-1] * 2 == x.stand_ins[-1] else each
             for each in (cos, sin)
         ]
         x, cos, sin = self._of_one_rank([x, *halves])

@@ -205,7 +205,7 @@ def dequantize(
     value = reshape(numbers, _grouped(numbers.shape, counts))
     beside = _numbers_of_groups(numbers.shape, counts)
     if zeros is not None:
-        if zeros.shape != counts:
+        if zeros.stand_ins != scales.stand_ins:
             raise BuildError(
                 f"dequantize: the zeros have {list(zeros.shape)}, expected {list(counts)} as the "
                 "scales have"
@@ -235,7 +235,7 @@ def quantize(
     value = reshape(_as(x, f32), _grouped(x.shape, counts))
     most = magnitude(value)
     for place, count in enumerate(_numbers_of_groups(x.shape, counts)):
-        if count == 1 and value.shape[place] > 1:
+        if stand_in(count) == 1 and value.stand_ins[place] > 1:
             most = reduction_max(most, place)
     scales = max(most * (1 / LARGEST[format]), SMALLEST_SCALE)
     number = reshape(value / scales, x.shape)
@@ -308,12 +308,17 @@ def _require_groups(operator: str, shape: Sequence[int], counts: Sequence[int]) 
             )
 
 
+def _is_alone(count: int, extent: int) -> bool:
+    """Whether a dimension has one group, or one for each element."""
+    return stand_in(count) in (1, stand_in(extent))
+
+
 def _grouped(shape: Sequence[int], counts: Sequence[int]) -> tuple[int, ...]:
     """The extents of a tensor of which a dimension with several groups is two."""
     return tuple(
         each
         for extent, count in zip(shape, counts, strict=True)
-        for each in ((extent,) if count in (1, extent) else (count, extent // count))
+        for each in ((extent,) if _is_alone(count, extent) else (count, extent // count))
     )
 
 
@@ -322,7 +327,7 @@ def _numbers_of_groups(shape: Sequence[int], counts: Sequence[int]) -> tuple[int
     return tuple(
         each
         for extent, count in zip(shape, counts, strict=True)
-        for each in ((count,) if count in (1, extent) else (count, 1))
+        for each in ((count,) if _is_alone(count, extent) else (count, 1))
     )
 
 

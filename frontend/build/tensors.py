@@ -41,13 +41,15 @@ class Handle:
     @property
     def shape(self) -> tuple[int, ...]:
         """The extents; of those that only a call says nothing may depend on the number."""
-        shape = shape_of(self.value.type)
+        shape = self.stand_ins
         if STAND_INS.keys().isdisjoint(shape):
             return shape
-        return tuple(
-            NamedNumber(extent, STAND_INS[extent]) if extent in STAND_INS else extent
-            for extent in shape
-        )
+        return tuple(map(self.graph.extent_of, shape))
+
+    @property
+    def stand_ins(self) -> tuple[int, ...]:
+        """The extents, with a number in the place of each that only a call says."""
+        return shape_of(self.value.type)
 
     @property
     def dtype(self) -> Attribute:
@@ -177,7 +179,7 @@ class DTensor(Handle):
     def __getitem__(self, parts: slice | tuple[slice, ...]) -> DTensor:
         """A part, by a slice of neighbouring elements for each of the first dimensions."""
         given = parts if isinstance(parts, tuple) else (parts,)
-        shape = [*map(stand_in, self.shape)]
+        shape = self.stand_ins
         if len(given) > len(shape) or any(
             not isinstance(part, slice)  # pyright: ignore[reportUnnecessaryIsInstance]
             or part.step not in (None, 1)
@@ -208,7 +210,9 @@ class DTensor(Handle):
 
 def _is(end: int | None, number: int) -> bool:
     """Whether an end of a slice is a number, at each call."""
-    return isinstance(end, NamedNumber) == isinstance(number, NamedNumber) and end == number
+    if end is None or isinstance(end, NamedNumber) != isinstance(number, NamedNumber):
+        return False
+    return stand_in(end) == stand_in(number)
 
 
 def _require_known(x: DTensor, dim: int, part: slice, extent: int) -> None:

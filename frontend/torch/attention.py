@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from mugraph.dialects.linear_forms import LinearForm
+from mugraph.dialects.reductions import LEAST
 from mugraph.torch.operator import define, import_torch
 from mugraph.torch.places import KnownPlaces
 from mugraph.torch.symbols import is_symbol
 
 SCHEMA = (
     "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float? scale, bool heads_inside,"
-    " bool at_end=False, bool may_be_empty=False) -> Tensor"
+    " bool at_end=False, bool may_be_empty=False, bool has_least=False) -> Tensor"
 )
 """``heads_inside``: heads of a token side by side in memory, as torch's fused kernels give them.
 
 ``causal``: the first query sees the first key alone, the next one another one; ``at_end``: the last
 query sees the last key, as where the keys are those of earlier calls, too.  ``may_be_empty``: a row
-of a mask of numbers may be minus infinity throughout, whose result is 0.
+of a mask of numbers may be minus infinity throughout, whose result is 0; ``has_least``: other rows
+may be a number throughout that is nearly the least of its type, and keep a softmax.
 """
 
 
@@ -41,8 +44,9 @@ def attention_operator() -> Any:
         heads_inside: bool,
         at_end: bool = False,
         may_be_empty: bool = False,
+        has_least: bool = False,
     ) -> Any:
-        del may_be_empty  # torch's own is 0 there
+        del may_be_empty, has_least  # torch's own is so
         if at_end:
             rows, keys = q.shape[-2], k.shape[-2]
             mask = torch.ones(rows, keys, dtype=torch.bool, device=q.device).tril(keys - rows)
@@ -118,11 +122,12 @@ def leave_out_known_masks(graph_module: Any) -> None:
     graph_module.recompile()
 
 
-def note_empty_rows(graph_module: Any) -> None:
-    """Says of each attention whether a graph fills its mask of numbers with minus infinity.
+def note_empty_rows(graph_module: Any, weights: Container[str]) -> None:
+    """Says of each attention whether rows of its mask of numbers may be minus infinity throughout.
 
-    Kernels take such rows as 0 at some cost.  Of what a graph is given nothing is known, and a mask
-    that is constant is looked at.
+    They may where a graph fills it with that, or makes it of numbers that it is given at a call and
+    not also of its own nearly least ones.  ``weights`` are inputs that are the same at each call; a
+    mask that is constant is looked at.
     """
     attention = attention_operator()
     modes = import_module("torch.utils._python_dispatch")
@@ -131,25 +136,33 @@ def note_empty_rows(graph_module: Any) -> None:
         if mask is None or not mask.meta["val"].is_floating_point():
             continue
         with modes._disable_current_modes():
-            if _may_be_empty(graph_module, mask):
+            empty, least = _lowest(graph_module, mask, weights)
+            if empty:
                 at_end = node.args[7] if len(node.args) > 7 else False
-                node.args = (*node.args[:7], at_end, True)
+                node.args = (*node.args[:7], at_end, empty, least)
 
 
-def _may_be_empty(graph_module: Any, mask: Any) -> bool:
-    if mask.op == "get_attr":
-        return bool(getattr(graph_module, mask.target).isneginf().all(-1).any())
+def _lowest(graph_module: Any, mask: Any, weights: Container[str]) -> tuple[bool, bool]:
+    """Whether rows may be minus infinity throughout, and others nearly the least number."""
+    fills = least = given = False
     known, pending = {mask}, [mask]
     for node in pending:
         if node.op == "get_attr":
             constant = getattr(graph_module, node.target)
-            if constant.is_floating_point() and bool(constant.isneginf().any()):
-                return True
-        elif any(value == -math.inf for value in _numbers_of(node)):
-            return True
+            if constant.is_floating_point():
+                empty = constant.isneginf()
+                fills |= bool((empty.all(-1) if node is mask else empty).any())
+                least |= bool(((constant < LEAST) & ~empty).any())
+        elif node.op == "placeholder":
+            value = node.meta["val"]
+            is_number = not is_symbol(value) and value.is_floating_point()
+            given |= is_number and node.name not in weights
+        numbers = _numbers_of(node)
+        fills |= -math.inf in numbers
+        least |= any(-math.inf < number < LEAST for number in numbers)
         pending += [each for each in node.all_input_nodes if each not in known]
         known.update(pending)
-    return False
+    return fills or (given and not least), least
 
 
 def _numbers_of(node: Any) -> list[float]:

@@ -118,7 +118,7 @@ def _compile_graph(
     fold_constants(graph_module)
     leave_out_unchanged(graph_module)
     leave_out_known_masks(graph_module)
-    note_empty_rows(graph_module)
+    note_empty_rows(graph_module, _weights_of(graph_module))
     grow_in_order(graph_module)
     place_constants(graph_module)
     weights = _weights_of(graph_module) - mutations.inputs

@@ -38,15 +38,30 @@ class LateError(UserError):
     """An extent that follows from others, and is no dimension of a tensor of a call."""
 
 
+class _OfSymbols(NamedNumber):
+    """What is computed of symbols: torch has compared them, so other ones are not equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedNumber | int) and self.stand_in == stand_in(other)
+
+    __hash__ = NamedNumber.__hash__
+
+
+_OfSymbols.computed = _OfSymbols
+
+
 class Symbol(Extent):
     """The extent of a symbol: torch has told 0 and 1 apart, so that it is neither."""
 
-    __eq__ = NamedNumber.__eq__
-    __hash__ = NamedNumber.__hash__
-    _holds = NamedNumber._holds
+    least = 2
+    computed = _OfSymbols
+    __eq__ = _OfSymbols.__eq__
+    __hash__ = _OfSymbols.__hash__
 
-    def __bool__(self) -> bool:
-        return True
+    @property
+    def in_shape(self) -> NamedNumber:
+        """Itself."""
+        return self
 
 
 def is_symbol(value: Any) -> bool:

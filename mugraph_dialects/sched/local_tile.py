@@ -279,7 +279,18 @@ class LocalTileOp(CutsRows, TakesDistinctNumbers):
                 f"a tile is a view and keeps the tensor's strides {strides}, not "
                 f"{strides_of(resolved_layout_of(self.result))}"
             )
-        self.verify_even_numbers(self.bounds())
+        self.verify_even_numbers(self.bounds(), self._whole_rows())
+
+    def _whole_rows(self) -> set[int]:
+        """Dimensions of one row a tile, at whose end the grid is cut: each block has its row."""
+        cuts = {(cut.axis, cut.argument) for cut in enclosing_kernel(self).cuts if cut.step == 1}
+        return {
+            dim
+            for dim, end in self.end_of.items()
+            if isinstance(end, BlockArgument)
+            and shape_of(self.result.type)[dim] == 1
+            and any(self.map_[axis] == dim for axis, argument in cuts if argument == end.index)
+        }
 
     def _verify_held_ends(self) -> None:
         held = {each.argument: each for each in enclosing_kernel(self).held_lengths}

@@ -88,7 +88,7 @@ class HeldProgram:
         """Sums along dimensions of which a call says a bound, which no result has."""
         bounded = [stand_in(extent) for extent in self.held if extent.named.buckets]
         for dim in range(len(x.shape)):
-            if x.shape[dim] in bounded:
+            if x.stand_ins[dim] in bounded:
                 x = mi.reduction(x, dim) * 0.125
         return x
 
@@ -104,7 +104,7 @@ def _unary(program: HeldProgram) -> mi.DTensor:
 
 def _binary(program: HeldProgram) -> mi.DTensor:
     x = program.one()
-    fitting = [y for y in program.values if y.shape == x.shape]
+    fitting = [y for y in program.values if y.stand_ins == x.stand_ins]
     y = fitting[program.number(len(fitting))]
     if program.random.random() < 0.4:
         y = program.input(*map(program.named, x.shape))

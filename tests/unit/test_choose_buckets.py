@@ -73,6 +73,13 @@ def test_so_many_ends_as_are_allowed_lose_least() -> None:
     assert table.loss(two) == min(map(table.loss, others))
 
 
+def test_the_smallest_size_stands_for_all_below_it() -> None:
+    """Up to 8 are four powers of two, up to 16 are one more."""
+    table = whole_tiles({8: 8, 16: 8}, [8, 16])
+    assert table.weights == {(8,): 0.5, (16,): 0.5}
+    assert SizeTimes(table.times, least=(1,)).weights == {(8,): 0.8, (16,): 0.2}
+
+
 def test_a_call_takes_the_box_that_takes_least_time() -> None:
     """Few keys of all sequences are one box, many keys of few sequences another."""
     sizes = list(product((4, 64), (8, 4096)))

@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
 from xdsl.parser import Parser
 
 import mugraph
-from mugraph.build.extents import Extent
 from mugraph.build.named_numbers import NamedNumber
 from mugraph.build.tensors import Handle
 from mugraph.cute.indices import Index, Part
@@ -24,7 +23,7 @@ from mugraph.dialects.cute.f2 import LinearMap
 from mugraph.reading import make_context
 from mugraph.runtime.equivalence.indices import Variable, affine
 from mugraph.runtime.equivalence.terms import Element, NormalForm, Term
-from mugraph.torch.symbols import Symbol
+from mugraph.torch.symbols import Symbol, _OfSymbols  # pyright: ignore[reportPrivateUsage]
 
 NO_VALUES = (Handle, Index, Number)
 """``x == y`` of tensors is a tensor, and of indices and numbers of a kernel a condition."""
@@ -145,8 +144,8 @@ DIFFERENT: dict[type, tuple[Any, ...]] = {
         ComposedLayout(Swizzle(3, 3, 3), 8, Layout((8, 64), (64, 1))),
         ComposedLayout(Swizzle(3, 3, 3), 0, Layout((8, 64), (1, 8))),
     ),
-    NamedNumber: (NamedNumber(5, "m"), NamedNumber(7, "n")),
-    Extent: (Extent("m", largest=8), Extent("n", largest=8)),
+    NamedNumber: tuple(NamedNumber({(prime,): 1}, {}) for prime in (5, 7)),
+    _OfSymbols: tuple(_OfSymbols({(prime,): 1}, {}) for prime in (5, 7)),
     Symbol: (Symbol("m", largest=8), Symbol("n", largest=8)),
     Part: (
         Part(Index(0, ()), 4, True),

@@ -343,13 +343,20 @@ def _as_summand(mask: Any) -> Any:
     return torch.zeros(5, 7).masked_fill(~mask, -math.inf).masked_fill(last, least)
 
 
-@pytest.mark.parametrize("written", [lambda mask: mask, _as_summand])
-def test_rows_without_a_key_give_zeros(written: Any) -> None:
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        (lambda mask: mask, lambda mask: mask),
+        (lambda mask: mask, _as_summand),
+        (lambda mask: torch.zeros(5, 7).masked_fill(~mask, -math.inf), lambda mask: mask),
+    ],
+)
+def test_rows_without_a_key_give_zeros(given: Any, written: Any) -> None:
     kept = torch.ones(5, 7, dtype=torch.bool).tril()
     kept[2] = False
     q, k = draw(1, 2, 5, 8), draw(1, 2, 7, 8)
     eager, ours, report = compiled(
-        lambda q, k, m: attention(q, k, k, attn_mask=written(m)), q, k, kept
+        lambda q, k, m: attention(q, k, k, attn_mask=written(m)), q, k, given(kept)
     )
     assert_near(ours, eager)
     assert (ours[:, :, 2] == 0).all() and report.islands

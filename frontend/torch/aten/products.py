@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from xdsl.dialects.builtin import f32, i1, i32
+from xdsl.dialects.builtin import f16, f32, i1, i32
 from xdsl.ir import Attribute
 
 import mugraph.build as mi
@@ -141,6 +141,7 @@ def _attention(
     heads_inside: bool = False,
     at_end: bool = False,
     may_be_empty: bool = False,
+    has_least: bool = False,
 ) -> DTensor:
     """softmax(q kᵀ scale + mask) v, scores in fp32, heads of q in groups that share k and v."""
     require(q.shape[:-3] == k.shape[:-3], "queries and keys have other batches")
@@ -161,7 +162,8 @@ def _attention(
         alive = mi.reduction_max(kept, -1)
         scores = scores + mi.where(kept, 0.0, LOWEST)
     elif mask is not None and may_be_empty:
-        scores = scores + _raised(mask)
+        # No finite number of f16 is as low as the score of no key.
+        scores = scores + (_raised(mask) if has_least and mask.dtype != f16 else mask)
     elif mask is not None and k.shape[-2] in STAND_INS:
         # Its rows may be the least number all along, and behind the keys of a call scores are -inf.
         scores = scores + mi.max(mask, LOWEST)

@@ -16,7 +16,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
 from mugraph.dialects import tb
-from mugraph.dialects.named_extents import NamedExtent, Names, argument_names, named_extents
+from mugraph.dialects.named_extents import (
+    NamedExtent,
+    Names,
+    argument_names,
+    ends_of_argument,
+    named_extents,
+)
 from mugraph.passes.costs.kernel_shape import KernelShape
 from mugraph.passes.costs.loads import Loads
 from mugraph.passes.mugraph.plan.shape import KernelModel
@@ -85,6 +91,23 @@ def called_dimensions(space: TileSpace, names: Sequence[Names] | None = None) ->
     return found
 
 
+def ended_dimensions(space: TileSpace) -> frozenset[int]:
+    """The dimensions of a kernel that end at a length, by their numbers, of arguments alone."""
+    function, found = space.graph.parent_op(), set[int]()
+    if not isinstance(function, FuncOp):
+        return frozenset()
+    for op in space.graph.body.block.ops:
+        if not isinstance(op, tb.InputOp) or op.through is not None:
+            continue
+        assert isinstance(op.dtensor, BlockArgument)  # as graphs are isolated
+        value = space.graph.inputs[op.dtensor.index]
+        if isinstance(value, BlockArgument):
+            ends = ends_of_argument(function, value.index)
+            pairs = zip(space.numbers[op.result], ends, strict=False)
+            found.update(number for number, end in pairs if end and number is not None)
+    return frozenset(found)
+
+
 def least_length(space: TileSpace) -> int:
     """The smallest length for which a call takes a kernel, by its bound; 1 where it says none."""
     graph, function = space.graph, space.graph.parent_op()
@@ -113,33 +136,51 @@ def values_of(space: TileSpace, called: Called) -> Iterator[Values]:
         yield Values(length, part)
 
 
-def smaller(space: TileSpace, candidate: Candidate, values: Values, called: Called) -> Shrink:
+def smaller(
+    space: TileSpace,
+    candidate: Candidate,
+    values: Values,
+    called: Called,
+    ended: frozenset[int] = frozenset(),
+) -> Shrink:
     """What a kernel is at smaller values, of what it is at the largest.
 
     Blocks that share a loop and have none of its tiles take next to no time.  Of a tensor the part
-    is loaded that its own dimensions have: weights have none that a call says.
+    is loaded that its own dimensions have: weights have none that a call says.  ``ended``
+    are the dimensions that end at a length, behind which zeros fill tiles; without them those of
+    the loop end there, and zeros do not count: so plans are chosen that were measured.
     """
     partition, split = candidate
     grid = list(partition.grid)
+    ends_tiles, ended = bool(ended), ended or partition.looped()
+    in_loop = not ends_tiles or not ended.isdisjoint(partition.looped())
     for number, extent in called.items():
         for axis in partition.cuts[number].axes:
             grid[axis] = math.ceil(grid[axis] * values.called[extent.name])
-    tiles = max(math.ceil(partition.forloop * values.length), 1)
-    busy, iterations = min(split, tiles), math.ceil(tiles / split)
+    counted = partition.forloop * values.length if in_loop else values.length
+    tiles = max(math.ceil(counted), 1)
+    if in_loop:
+        busy, iterations = min(split, tiles), math.ceil(tiles / split)
+    else:
+        busy, iterations = split, math.ceil(partition.forloop / split)
     loaded = KernelModel.of(space, partition.looped()).loaded
 
-    def part_of(tile: SSAValue) -> float:
+    def part_of(tile: SSAValue) -> tuple[float, float]:
         numbers = {*space.numbers[tile]}
         parts = (values.called[e.name] for number, e in called.items() if number in numbers)
-        looped = not numbers.isdisjoint(partition.looped())
-        return math.prod(parts) * (values.length if looped else 1.0)
+        ends = not numbers.isdisjoint(ended)
+        zeros = 1.0 - counted / tiles if ends and ends_tiles and values.length < 1.0 else 0.0
+        return math.prod(parts) * (values.length if ends else 1.0), zeros
 
     parts = [part_of(load.tile) for load in loaded]
 
     def shrink(shape: KernelShape) -> KernelShape:
         loads = Loads(
-            load._replace(tensor_bytes=int(load.tensor_bytes * part))
-            for load, part in zip(shape.loads, parts, strict=True)
+            load._replace(
+                tensor_bytes=int(load.tensor_bytes * part),
+                padding=load.padding + int(load.bytes * zeros),
+            )
+            for load, (part, zeros) in zip(shape.loads, parts, strict=True)
         )
         return shape._replace(blocks=math.prod(grid) * busy, iterations=iterations, loads=loads)
 

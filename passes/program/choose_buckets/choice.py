@@ -33,6 +33,8 @@ class SizeTimes:
     """Of the kernels planned for each size at each size that it holds, its own among them.
 
     Infinite where an estimate has none, though not at their own size."""
+    least: Values = ()
+    """The smallest value of each extent, if another one than that of the smallest size."""
 
     @property
     def largest(self) -> Values:
@@ -65,12 +67,14 @@ class SizeTimes:
     def weights(self) -> dict[Values, float]:
         """What part of all values each size stands for, if those of any magnitude are alike.
 
-        Along an extent a value stands for those down to the next smaller one.
+        Along an extent a value stands for those down to the next smaller one, the smallest for all
+        below it.
         """
         along = [sorted({*values}) for values in zip(*self.times, strict=True)]
+        least = self.least or [values[0] for values in along]
         octaves = [
-            {v: math.log2(v / before) for before, v in pairwise([values[0] / 2, *values])}
-            for values in along
+            {v: math.log2(v / before) for before, v in pairwise([first / 2, *values])}
+            for first, values in zip(least, along, strict=True)
         ]
         found = {
             size: math.prod(own[v] for own, v in zip(octaves, size, strict=True))

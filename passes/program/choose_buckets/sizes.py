@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from mugraph.dialects.named_extents import NamedExtent
 
-MOST_SIZES = 64
+MOST_SIZES = 72
 """Sizes of one function: each is planned, in 0.1 s to 1 s."""
 LEAST = 8
-"""Rows of the smallest tile of an instruction: below only one is looked at."""
+"""Rows of the smallest tile of an instruction: below only powers of two are looked at, and of what
+memory holds none."""
 STEPS = (4, 2, 1)
 """Values in each power of two, evenly; then in one of two, of four, ..."""
 
@@ -43,5 +44,7 @@ def values_at(extent: NamedExtent, level: int) -> list[int]:
     )
     spread = (power + power * step // steps for power in powers for step in range(steps))
     whole = {math.ceil(value / extent.multiple) * extent.multiple for value in spread}
-    least = extent.multiple if extent.held is None else LEAST
-    return sorted({value for value in (least, *whole) if value < extent.largest} | {extent.largest})
+    if extent.held is None:
+        few = itertools.takewhile(lambda power: power < LEAST, (2**n for n in itertools.count()))
+        whole |= {math.ceil(value / extent.multiple) * extent.multiple for value in few}
+    return sorted({value for value in whole if value < extent.largest} | {extent.largest})

@@ -25,6 +25,7 @@ from mugraph.passes.mugraph.plan.smaller_extents import (
     Called,
     Candidate,
     called_dimensions,
+    ended_dimensions,
     smaller,
 )
 from mugraph.passes.mugraph.plan.smaller_extents import Values as Parts
@@ -48,13 +49,17 @@ class PlannedKernel:
     space: TileSpace
     candidate: Candidate
     called: Called
+    ended: frozenset[int]
+    """The dimensions that end at a length."""
 
     def time(self, parts: Mapping[str, float], target: Target) -> float:
         """Nanoseconds where a call says parts of its extents, by name; infinite if unknown."""
         of_called = {each.name: parts.get(each.name, 1.0) for each in self.called.values()}
         lengths = (parts[name] for name in parts if name not in of_called)
         length = min(lengths, default=1.0) if self.space.graph.held_lengths else 1.0
-        shrink = smaller(self.space, self.candidate, Parts(length, of_called), self.called)
+        shrink = smaller(
+            self.space, self.candidate, Parts(length, of_called), self.called, self.ended
+        )
         model = KernelModel.of(self.space, self.candidate.partition.looped())
         time = time_of_smaller(target)(model, self.candidate, shrink)
         return math.inf if time is None else time
@@ -88,7 +93,8 @@ def time_sizes(function: FuncOp, sizes: Sequence[Values], target: Target) -> Siz
                 for extent, value, most in zip(extents, below, size, strict=True)
             }
             row[below] += sum(kernel.time(parts, target) for kernel in kernels)
-    return SizeTimes(_known(times, op_label(function), max(sizes)))
+    least = tuple(extent.multiple for extent in extents)
+    return SizeTimes(_known(times, op_label(function), max(sizes)), least)
 
 
 def _known(
@@ -151,7 +157,7 @@ def planned_kernels(function: FuncOp, target: Target) -> list[PlannedKernel]:
             present = Candidate(partition_of(space), 1)
             candidate = Candidate(choice.partition, choice.split) if choice else present
             called = called_dimensions(space, [names.get(value, ()) for value in op.inputs])
-            kernel = PlannedKernel(space, candidate, called)
+            kernel = PlannedKernel(space, candidate, called, ended_dimensions(space))
             kernel.time({}, target)  # models are found while the kernel is there
             found.append(kernel)
             of: dict[int | None, str] = {number: each.name for number, each in called.items()}

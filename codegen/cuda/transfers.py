@@ -71,6 +71,15 @@ def _(op: sched.LocalTileOp, printer: KernelPrinter) -> None:
     # What threads load in vectors is aligned in the tensor; so is the tensor.
     loads = [use.operation for use in op.result.uses if isinstance(use.operation, sched.LoadOp)]
     promised = max((load.aligned_to for load in loads), default=0)
+    if isinstance(op.source, BlockArgument):
+        row = printer.kernel.placed_rows.get(op.source.index)
+        if row is not None and not op.lies_in_pieces(row.elements):
+            steps = zip("xyz", op.block_strides(), strict=True)
+            first = " + ".join(f"blockIdx.{axis} * {step}" for axis, step in steps if step) or "0"
+            printer.writer.line(
+                f"auto const {name} = {source}.tile({first});  // {op.name} {source}"
+            )
+            return
     start = f"mugraph::aligned<{promised}>({source})" if promised else source
     for axis, stride in zip("xyz", op.block_strides(), strict=True):
         if stride:

@@ -36,6 +36,7 @@ from mugraph.dialects.sched.structure import most_iterations
 from mugraph.dialects.sched.types import GlobalType
 from mugraph.dialects.tensor_types import (
     op_label,
+    physical_elements,
     resolved_layout_of,
     shape_of,
     strides_of,
@@ -229,6 +230,21 @@ class LocalTileOp(CutsRows, TakesDistinctNumbers):
     def block_strides(self) -> tuple[int, ...]:
         """How far the tile's start moves with each block index, in elements."""
         return self.slicing().block_strides(self.tile_strides())
+
+    def lies_in_pieces(self, elements: int) -> bool:
+        """Whether each block's tile lies within one of the pieces of so many elements of a row.
+
+        Only the first axis that moves tiles may move them to other pieces: kernels find the piece
+        by its step (``tb::PlacedRow``), and add those of other axes to the address that this gives.
+        """
+        grid = enclosing_kernel(self).grid_dim
+        steps = [pair for pair in zip(grid, self.block_strides(), strict=True) if pair[1]]
+        if not steps:
+            return False
+        (blocks, first), *others = steps
+        span = physical_elements(resolved_layout_of(self.result))
+        span += sum((extent - 1) * step for extent, step in others)
+        return all(block * first % elements + span <= elements for block in range(blocks))
 
     def number_block_strides(self) -> tuple[int, ...]:
         """How far the tile's first number moves with each block index, in numbers."""

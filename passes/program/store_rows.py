@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -49,13 +49,15 @@ def lies_row_major(value: SSAValue) -> bool:
 def computed_by(value: SSAValue) -> SSAValue | None:
     """Analysis: the result of a launch that lies where a tensor does, and that nothing else uses.
 
-    ``None`` where there is none, and where the tensor is a part of it.
+    ``None`` where there is none, where the tensor is a part of it, and where it has gaps.
     """
     elements = math.prod(shape_of(value.type))
-    while value.has_one_use() and lies_row_major(value):
+    if not lies_row_major(value):
+        return None
+    while value.has_one_use():
         owner = value.owner
         if isinstance(owner, sched.LaunchOp):
-            return value if math.prod(shape_of(value.type)) == elements else None
+            return value if physical_elements(resolved_layout_of(value)) == elements else None
         if not isinstance(owner, SharesMemory):
             return None
         value = owner.memory_of(value)
@@ -63,7 +65,7 @@ def computed_by(value: SSAValue) -> SSAValue | None:
 
 
 def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows) -> bool:
-    """Analysis: whether each block stores, at once, a part of one piece of a row."""
+    """Analysis: whether each block stores, at once, a part of one piece of a row, or vectors."""
     alone = kernel.is_plain() and not kernel.cuts and not kernel.held_lengths
     if not (alone and kernel.waits_for_grids()):
         return False
@@ -73,25 +75,20 @@ def may_store(kernel: sched.KernelOp, argument: BlockArgument, rows: PlacedRows)
     copies = [use.operation for use in tile.result.uses]
     if len(copies) != 1 or not isinstance(copies[0], sched.CopyOp) or copies[0].checked_dims:
         return False
-    if tile.iteration_stride() or not lies_in_pieces(tile, kernel.grid_dim, rows.elements):
+    in_pieces = tile.lies_in_pieces(rows.elements) or finds_pieces(copies[0], rows)
+    if tile.iteration_stride() or not in_pieces:
         return False
     size = element_bytes_of(argument.type)
     return all(step * size % ADDRESS_ALIGNMENT == 0 for step in (rows.row_stride, rows.apart))
 
 
-def lies_in_pieces(tile: sched.LocalTileOp, grid: Sequence[int], elements: int) -> bool:
-    """Analysis: whether each block's tile lies within one of the pieces of so many elements.
+def finds_pieces(copy: sched.CopyOp, rows: PlacedRows) -> bool:
+    """Analysis: whether threads store a tile in vectors, each of which lies within one piece.
 
-    Only the first axis that moves tiles may move them to other pieces: kernels find the piece by
-    its step (``tb::PlacedRow``), and add those of other axes to the address that this gives.
+    What they hold in registers; they find the piece of each vector.
     """
-    steps = [pair for pair in zip(grid, tile.block_strides(), strict=True) if pair[1]]
-    if not steps:
-        return False
-    (blocks, first), *others = steps
-    span = physical_elements(resolved_layout_of(tile.result))
-    span += sum((extent - 1) * step for extent, step in others)
-    return all(block * first % elements + span <= elements for block in range(blocks))
+    held = isinstance(copy.source.type, sched.TileType)
+    return held and rows.elements % copy.partition.data.vector == 0
 
 
 def head_of(op: Operation) -> Operation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from row_programs import softmax
 from xdsl.dialects.builtin import ModuleOp
@@ -219,17 +221,56 @@ def behind_a_norm(rows: int, columns: tuple[int, ...], plan: Plan) -> Plan:
     return filled_plan(kernel, plan, target_named("h200"))
 
 
-@pytest.mark.parametrize(("rows", "split", "stages"), [(1, None, (5,)), (8, 2, (8,))])
-def test_sums_of_a_row_stay_whole_and_leave_half_of_the_memory(
-    rows: int, split: int | None, stages: tuple[int, ...] | None
+@pytest.mark.parametrize(
+    ("rows", "blocks", "stages"), [(1, (128, 1, 1), (5,)), (8, (128, 1, 1), (4,))]
+)
+def test_sums_of_few_rows_stay_whole_and_leave_half_of_the_memory(
+    rows: int, blocks: tuple[int, ...], stages: tuple[int, ...]
 ) -> None:
     """Queries and values of 4,096, 32 and 8 columns a block: parts of keys have room beside them.
 
-    Of more rows none was timed.
+    Each block has all rows, so that none loads weights that another one has loaded.
     """
     plan = behind_a_norm(rows, (4096, 1024), Plan())
-    assert (plan.split_k, plan.stages) == (split, stages)
-    assert plan.grid == ((128, 1, 1) if rows == 1 else (64, 1, 1))
+    assert (plan.split_k, plan.grid, plan.stages) == (None, blocks, stages)
+
+
+KEYS = """
+func.func @f(%in: !x, %w: !w {mugraph.constant}) -> !y {
+  %x = kn.customized %in grid [8, 1, 1] block [128, 1, 1] forloop 1 plan <tiles = written> {
+  ^bb0(%di: !x):
+    %si = tb.input %di imap [1, -1, -1] : !x -> !tb.stensor<1x1x2048xbf16>
+    %n = tb.silu %si : !tb.stensor<1x1x2048xbf16> -> !tb.stensor<1x1x2048xbf16>
+    tb.output %n omap [1, -1, -1] : !tb.stensor<1x1x2048xbf16> -> !x
+  } : (!x) -> !x
+  %y = kn.customized %x, %w grid [8, 1, 1] block [128, 1, 1] forloop 32 plan <forloop = 32, split_k = 8> {
+  ^bb0(%dx: !x, %dw: !w):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 2 : !x -> !tb.stensor<1xROWSx64xbf16>
+    %sw = tb.input %dw imap [0, -1, -1] fordim 1 : !w -> !tb.stensor<1x64x64xbf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<1xROWSx64xbf16>, !tb.stensor<1x64x64xbf16>) -> !tb.stensor<1xROWSx64xbf16>
+    %s = tb.forloop_accum none %m : !tb.stensor<1xROWSx64xbf16> -> !tb.stensor<1xROWSx64xbf16>
+    %o = tb.silu %s : !tb.stensor<1xROWSx64xbf16> -> !tb.stensor<1xROWSx64xbf16>
+    tb.output %o omap [0, -1, -1] : !tb.stensor<1xROWSx64xbf16> -> !y
+  } : (!x, !w) -> !y
+  func.return %y : !y
+}
+"""  # noqa: E501 the text as it is printed
+
+
+@pytest.mark.parametrize(("rows", "alike"), [(8, True), (64, False)])
+def test_one_block_combines_the_parts_that_several_compute_of_few_rows(
+    rows: int, alike: bool
+) -> None:
+    """Eight parts of keys of eight heads: the last of their blocks may run it then."""
+    text = KEYS.replace("ROWS", str(rows))
+    for name, shape in {"!x": (1, rows, 2048), "!w": (8, 2048, 64), "!y": (8, rows, 64)}.items():
+        text = text.replace(name, f"tensor<{'x'.join(map(str, shape))}xbf16>")
+    text = text.replace("1x1x2048xbf16", f"1x{rows // 8}x2048xbf16")
+    module = parse_text(make_context(), text, "f")
+    PassPipeline(flat_passes("plan,retile,plan,retile", "h200")).apply(make_context(), module)
+    _, parts, sums = (op for op in module.walk() if isinstance(op, CustomizedOp))
+    assert (8 * math.prod(sums.grid_dim) == math.prod(parts.grid_dim)) == alike
+    assert not alike or sums.block_dim == parts.block_dim
 
 
 @pytest.mark.parametrize(("rows", "loads"), [(1, "cp_async"), (8, "cp_async"), (16, None)])

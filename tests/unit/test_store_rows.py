@@ -112,6 +112,38 @@ def test_the_first_axis_of_blocks_goes_from_piece_to_piece(
     check_emulated_later(made, check)
 
 
+@pytest.mark.parametrize("at", [23, -24, 24])
+def test_threads_find_the_pieces_of_a_tile_of_several(at: int) -> None:
+    """Where each of their vectors lies in one: blocks have columns of all pieces of the row."""
+    row, part = "tensor<4x64xf16>", "!tb.stensor<4x32xf16>"
+    text = f"""
+func.func @f(%x: {row}, %old: tensor<4x24x64xf16>, %at: tensor<1xi32>) -> tensor<4x24x64xf16> {{
+  %a = kn.customized %x grid [2, 1, 1] block [64, 1, 1] forloop 1 plan <tiles = written> {{
+  ^bb0(%dx: {row}):
+    %sx = tb.input %dx imap [1, -1, -1] : {row} -> {part}
+    %s = tb.silu %sx : {part} -> {part}
+    tb.output %s omap [1, -1, -1] : {part} -> {row}
+  }} : ({row}) -> {row}
+  %v = kn.reshape %a : {row} -> tensor<4x1x64xf16>
+  %t = kn.scatter %v into %old rows %at dim 1 : (tensor<4x1x64xf16>, tensor<4x24x64xf16>, tensor<1xi32>) -> tensor<4x24x64xf16>
+  func.return %t : tensor<4x24x64xf16>
+}}
+"""  # noqa: E501 the text as it is printed
+    made = generate_cuda(parse_text(make_context(), text, "f"), make_context(), "sm_90a")
+    assert ".tile(blockIdx.x * 32)" in made.source and "kn::Scatter<" not in made.source
+    rng = np.random.default_rng(7)
+    x, old = (rng.standard_normal(n).astype(np.float16) for n in ((4, 64), (4, 24, 64)))
+    expected, wide = old.astype(np.float64), x.astype(np.float64)
+    if -24 <= at < 24:
+        expected[:, at] = wide / (1 + np.exp(-wide))
+
+    def check(kernels: CudaModule) -> None:
+        (result,) = kernels.run([x, old, np.array([at], np.int32)])
+        np.testing.assert_allclose(result, expected, rtol=2**-9, atol=1e-3)
+
+    check_emulated_later(made, check)
+
+
 def test_what_shares_a_launch_with_a_stored_row_keeps_it() -> None:
     """Two roots are one launch, with the scatter between them and without."""
     roots = "".join(

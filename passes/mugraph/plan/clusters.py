@@ -1,4 +1,4 @@
-"""Kernels that combine parts of sums in clusters of the blocks that compute them."""
+"""Kernels that combine parts of sums in the blocks that compute them, as clusters or last ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from xdsl.ir import BlockArgument
 from mugraph.dialects import tb
 from mugraph.dialects.kn import CustomizedOp
 from mugraph.dialects.plan import Plan
-from mugraph.passes.mugraph.plan.early import brings_mostly_weights, has_weights
+from mugraph.dialects.tensor_types import shape_of
+from mugraph.passes.mugraph.plan.early import FEW_ROWS, brings_mostly_weights, has_weights
 from mugraph.passes.targets import Target
 
 COMBINED_NS = 1000.0
@@ -51,16 +52,27 @@ def producer_of_parts(graph: CustomizedOp) -> CustomizedOp | None:
     return producer if isinstance(producer, CustomizedOp) else None
 
 
-def plan_combination(graph: CustomizedOp, target: Target) -> Plan:
-    """How a kernel that combines parts should be cut for clusters of the one that computes them.
+def may_combine_in_last_blocks(graph: CustomizedOp, producer: CustomizedOp) -> bool:
+    """Whether the last of the blocks that compute parts of few rows may combine them.
 
-    One block of each cluster combines all of its parts at once.  Empty where it cannot.
+    They bring weights.  Of one row other plans are as they were timed.
+    """
+    few = all(1 < shape_of(result.type)[-2] <= FEW_ROWS for result in graph.results)
+    return few and has_weights(producer) and brings_mostly_weights(producer)
+
+
+def plan_combination(graph: CustomizedOp, target: Target) -> Plan:
+    """How a kernel that combines parts should be cut for the blocks that compute them.
+
+    One block of each cluster, or the last one, combines all of its parts at once.  Empty where it
+    cannot.
     """
     producer, parts = producer_of_parts(graph), graph.forloop_range
     if producer is None:
         return Plan()
     blocks = math.prod(producer.grid_dim)
     alike = blocks == parts * math.prod(graph.grid_dim)
-    if not (alike and may_combine_in_clusters(producer, blocks, parts, target)):
+    in_clusters = may_combine_in_clusters(producer, blocks, parts, target)
+    if not (alike and (in_clusters or may_combine_in_last_blocks(graph, producer))):
         return Plan()
     return Plan(forloop=1, block=producer.block_dim)

@@ -45,6 +45,8 @@ With what those of one row have, joined parts of queries, keys and values and lo
 logits, a step of Llama-3.2-1B of 8 rows takes 889 us on an H200 and not 903, and four layers of
 Qwen3-8B 740 and not 753 (``benchmarks/results/decode_layers_h200.md``).
 """
+FEWEST_COLUMNS = 8
+"""Of a block of several rows: those of an instruction."""
 BLOCKS_APART = 8
 """Multiprocessors for each block, at least, of a kernel beside which the next one finds its own.
 
@@ -240,15 +242,15 @@ def multiplies_few_rows(shape: KernelShape) -> bool:
     return plain and all(product.sizes[0] <= FEW_ROWS for product in products)
 
 
-def sums_a_row(graph: CustomizedOp) -> bool:
-    """Whether a kernel of a program computes several results of one row from its weights."""
+def sums_few_rows(graph: CustomizedOp) -> bool:
+    """Whether a kernel of a program computes several results of few rows from its weights."""
     rows = {math.prod(shape_of(result.type)[:-1]) for result in graph.results}
-    several = len(graph.results) > 1 and rows == {1}
+    several = len(graph.results) > 1 and max(rows) <= FEW_ROWS
     return several and has_weights(graph) and brings_mostly_weights(graph)
 
 
 def stays_whole_beside(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
-    """Whether sums of a row are whole in blocks that leave parts of others half of the memory.
+    """Whether sums of few rows are whole in blocks that leave parts of others half of the memory.
 
     As queries and values, beside parts of keys that the last blocks add up: each multiprocessor
     has a block, with some stages on their way.  Two layers of Qwen3-8B take 480.5 us on an H200 so,
@@ -256,7 +258,30 @@ def stays_whole_beside(graph: CustomizedOp, shape: KernelShape, target: Target) 
     (``benchmarks/results/decode_layers_h200.md``).
     """
     busy = NEARLY_ALL * target.multiprocessors <= shape.blocks
-    suits = sums_a_row(graph) and multiplies_few_rows(shape) and busy
+    return busy and _leaves_half(graph, shape, target)
+
+
+def stays_whole_beside_as_many(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """The same of several rows, in blocks of half of the multiprocessors: others have the parts.
+
+    A step of Llama-3.2-1B of 8 rows takes 839 us on an H200 so, 879 by twice as many blocks, which
+    have 4 columns of values each, and 870 in parts.
+    """
+    several = math.prod(shape_of(graph.results[0].type)[:-1]) > 1
+    half_busy = NEARLY_ALL * target.multiprocessors <= 2 * shape.blocks
+    return several and half_busy and _leaves_half(graph, shape, target)
+
+
+def _leaves_half(graph: CustomizedOp, shape: KernelShape, target: Target) -> bool:
+    """Whether blocks have all of few rows, columns for whole instructions, and half of the memory.
+
+    So none loads weights that another one loads.
+    """
+    rows, products = math.prod(shape_of(graph.results[0].type)[:-1]), shape.loop.products
+    whole = rows == 1 or all(
+        each.sizes[0] == rows and each.sizes[1] >= FEWEST_COLUMNS for each in products
+    )
+    suits = sums_few_rows(graph) and multiplies_few_rows(shape) and whole
     return suits and leaves_room(shape, target) and _fills_half(shape, target)
 
 

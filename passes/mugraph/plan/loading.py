@@ -30,6 +30,7 @@ from mugraph.passes.mugraph.plan.early import (
     stages_in_flight,
     stages_meanwhile,
     stays_whole_beside,
+    stays_whole_beside_as_many,
     streams_weights,
     takes_few_turns,
     waits_for_few_blocks,
@@ -99,7 +100,8 @@ def beside_parts(kernel: CutKernel) -> Plan | None:
     if kernel.plan.loads is not None or not (kernel.loads_meanwhile and multiplies_few_rows(shape)):
         return None
     if kernel.plan.split_k in (None, 1):
-        suits = stays_whole_beside(kernel.graph, shape, target)
+        ways = stays_whole_beside, stays_whole_beside_as_many
+        suits = any(way(kernel.graph, shape, target) for way in ways)
     else:
         suits = producer_pays(shape, target)
     stages = stages_beside(shape, target) if suits else 0

@@ -27,7 +27,8 @@ from mugraph.passes.mugraph.plan.early import (
     brings_mostly_weights,
     holds_weights,
     stays_whole_beside,
-    sums_a_row,
+    stays_whole_beside_as_many,
+    sums_few_rows,
 )
 from mugraph.passes.mugraph.plan.held_tiles import reduces_rows
 from mugraph.passes.mugraph.plan.limits import (
@@ -257,8 +258,10 @@ def choose_least_time(
     held: list[TileChoice] = []
     if fastest.split > 1:
         held = _that_load_ahead(space, target, written, holds_weights)
-        if not held and sums_a_row(space.graph):
-            held = _that_load_ahead(space, target, written, stays_whole_beside)
+        if not held and sums_few_rows(space.graph):
+            held = _that_load_ahead(space, target, written, stays_whole_beside) or _that_load_ahead(
+                space, target, written, stays_whole_beside_as_many
+            )
     if held:
         # It is estimated to lose what comes before the wait, which is no reason to fuse otherwise.
         longest = ABOUT_ALIKE * min(choice.time for choice in held)

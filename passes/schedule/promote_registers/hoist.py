@@ -18,32 +18,51 @@ from mugraph.passes.schedule.promote_registers.mma_analysis import Uses, phases_
 def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
     """The operators of the loop whose operands do not change in it, in the order of the text.
 
-    Element-wise operators, masks of places in the tile and reductions that write buffers which
-    nothing else writes.
+    Element-wise operators, masks of places in the tile, reductions, and moves of parts of buffers,
+    such as those of a rotation.
     """
     phases = list(phases_of_kernel(kernel))
     loop = next((phase for phase in phases if isinstance(phase, sched.ForloopOp)), None)
     if loop is None or loop.trip_count == 1:
         return []
-    inside = list(loop.body.block.ops)
+    place = {op: at for at, op in enumerate(loop.body.block.ops)}
     uses = Uses.of([op for op in kernel.walk() if op.parent_op() is not kernel])
     # Loops of other roles, too, bring tiles anew: a channel can have one stage.
     loops = [op for op in kernel.walk() if isinstance(op, sched.ForloopOp)]
-    changing = {value for each in loops for value in Uses.of(list(each.walk())).writers}
-    found: list[Operation] = []
-    for op in inside:
-        if not isinstance(op, sched.MapOp | sched.ReduceOp) and not _is_still_mask(op):
-            continue
-        written = written_by(op)
-        if epilogue_of(op).accumulates or not all(_is_buffer(value) for value in written):
-            continue
-        if any(len(uses.writers[value]) > 1 for value in written):
-            continue
-        if any(value in changing or not _is_buffer(value) for value in read_by(op)):
-            continue
-        found.append(op)
-        changing -= set(written)
-    return found
+    in_loops = Uses.of([op for each in loops for op in each.walk()])
+    found = {op for op in place if _computes_alike(op)}
+
+    def is_made_alike(value: SSAValue) -> bool:
+        """Whether nothing else writes a buffer, and several operators only parts of it, unread."""
+        writers = uses.writers[value]
+        if not found.issuperset(writers):
+            return False
+        readers = [at for op in uses.readers.get(value, ()) if (at := place.get(op)) is not None]
+        moved = all(isinstance(op, sched.MoveOp) for op in writers)
+        return len(writers) == 1 or (
+            moved and max(place[op] for op in writers) < min(readers, default=len(place))
+        )
+
+    def is_there(value: SSAValue, reader: Operation) -> bool:
+        """Whether a buffer has its elements before an operator, the same in every iteration."""
+        writers = in_loops.writers.get(value, ())
+        return found.issuperset(writers) and all(place[op] < place[reader] for op in writers)
+
+    def stays(op: Operation) -> bool:
+        return all(map(is_made_alike, written_by(op))) and all(
+            _is_buffer(value) and is_there(value, op) for value in read_by(op)
+        )
+
+    while changing := {op for op in found if not stays(op)}:
+        found -= changing
+    return [op for op in place if op in found]
+
+
+def _computes_alike(op: Operation) -> bool:
+    """Whether an operator computes buffers from its operands alone, in any iteration."""
+    if not isinstance(op, sched.MapOp | sched.ReduceOp | sched.MoveOp) and not _is_still_mask(op):
+        return False
+    return not epilogue_of(op).accumulates and all(map(_is_buffer, written_by(op)))
 
 
 def _is_still_mask(op: Operation) -> bool:

@@ -162,9 +162,11 @@ __device__ __forceinline__ void load_vector(T const* source, Offsets const& offs
   }
 }
 
-template <class Layout, int kVector, class T, class Offsets, class N>
-__device__ __forceinline__ void store_vector(T* target, Offsets const& offsets, int round,
+// `target` is a pointer, or what gives one for each offset.
+template <class Layout, int kVector, class Target, class Offsets, class N>
+__device__ __forceinline__ void store_vector(Target target, Offsets const& offsets, int round,
                                              N const (&values)[kVector]) {
+  using T = std::remove_pointer_t<decltype(target + 0)>;
   constexpr Access kAccess = access_of<Layout, kVector>();
   static_assert(kAccess != Access::kBroadcast, "a destination must not have stride 0");
   if constexpr (kAccess == Access::kContiguous) {

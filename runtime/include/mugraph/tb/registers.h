@@ -308,9 +308,10 @@ struct HeldCopy {
     }
   }
 
-  // dst = held, where the destination has an element.
-  template <class D, class S, class... Counts>
-  static __device__ __forceinline__ void store(D* dst, S const (&held)[kValues], int thread, Counts... existing) {
+  // dst = held, where the destination, a pointer or what gives one for each offset, has an element.
+  template <class Target, class S, class... Counts>
+  static __device__ __forceinline__ void store(Target dst, S const (&held)[kValues], int thread, Counts... existing) {
+    using D = std::remove_pointer_t<decltype(dst + 0)>;
     const VectorOffsets<kThreads, kVector, Layout> offsets(thread);
 #pragma unroll
     for (int round = 0; round < Partition::kRounds; ++round) {

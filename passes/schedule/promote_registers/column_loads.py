@@ -23,9 +23,9 @@ from mugraph.dialects.tensor_types import element_type_of, shape_of
 
 MOST_VALUES = 32
 """Of a thread, of the rows that it holds."""
-MOST_COLUMNS = 1280
-"""Of rows that gain: a layer norm of 1500 x 1280 took 3.98 us on an H200 so and 4.43 with numbers
-in shared memory, one of 2781 x 1408 6.93 and 6.45 (``benchmarks/results/rows_h200.md``)."""
+MOST_COLUMNS = 1024
+"""Of rows that gain: a layer norm of 5000 x 1000 took 7.53 us on an H200 so and 8.67 with numbers
+in shared memory, one of 3000 x 1152 6.38 and 5.93 (``benchmarks/results/rows_h200.md``)."""
 
 
 class ColumnLoad(NamedTuple):

@@ -182,7 +182,7 @@ def scope_of(op: Operation, iteration: Iteration, ahead: int, printer: KernelPri
 @print_operation.register
 def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
     partition = partition_of(op, printer)
-    shape = shape_of(op.source.type)
+    shape = op.extents
     held = [isinstance(value.type, sched.TileType) for value in op.operands]
     iteration = printer.iteration + op.ahead_of
     if op.fixed_iteration is not None:

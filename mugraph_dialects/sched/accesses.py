@@ -336,6 +336,7 @@ def partitioned_predicate(
     op: Operation,
     operand: int,
     partition: LinearPartition,
+    domain: Sequence[int],
     ragged: Sequence[RaggedDim],
     *,
     apart: bool = False,
@@ -343,17 +344,23 @@ def partitioned_predicate(
     """Which elements of a linear partition's accesses exist; ``None`` where all of them do."""
     if not ragged:
         return None
-    coordinates = partitioned_coordinates(op, operand, partition, apart=apart)
+    coordinates = partitioned_coordinates(op, operand, partition, domain, apart=apart)
     return predicate_of(ragged, op.operands[operand], coordinates, partition.inner)
 
 
 def partitioned_coordinates(
-    op: Operation, operand: int, partition: LinearPartition, *, apart: bool = False
+    op: Operation,
+    operand: int,
+    partition: LinearPartition,
+    domain: Sequence[int],
+    *,
+    apart: bool = False,
 ) -> Callable[[int], IntArray]:
     """Where a linear partition's accesses start along a dimension of an operand."""
     value = op.operands[operand]
-    domain = shape_of(value.type)
-    layout = iteration_layout(resolved_layout_of(value), domain, domain, partition.order)
+    layout = iteration_layout(
+        resolved_layout_of(value), shape_of(value.type), domain, partition.order
+    )
 
     def coordinates(dim: int) -> IntArray:
         return vector_coordinates(
@@ -390,7 +397,8 @@ def named_rows(op: Operation, operand: int, partition: LinearPartition) -> Named
     tile = op.operands[operand].owner
     if not isinstance(tile, LocalTileOp) or tile.through is None:
         return None
-    coordinates = partitioned_coordinates(op, operand, partition)
+    domain = shape_of(op.operands[operand].type)
+    coordinates = partitioned_coordinates(op, operand, partition, domain)
     numbers = sum(
         stride * coordinates(dim)
         for dim, stride in enumerate(tile.number_strides()[: len(tile.numbers_shape)])
@@ -417,7 +425,7 @@ def partitioned_access(
     access = plain_access(op, operand, kind, stage, stream)
     return replace(
         access,
-        predicate=partitioned_predicate(op, operand, partition, ragged, apart=apart),
+        predicate=partitioned_predicate(op, operand, partition, domain, ragged, apart=apart),
         rows=named_rows(op, operand, partition),
     )
 

@@ -80,7 +80,9 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     leaves out the elements that do not exist along dimension 0 of a ragged tile: nothing of device
     memory is touched in their place, and zeros are written to shared memory.
 
-    A fragment is held as the copy is dealt out; an asynchronous copy has none.
+    A fragment is held as the copy is dealt out; an asynchronous copy has none.  A fragment may have
+    more elements than a tile along dimensions of extent 1, which all of them are loaded from, as
+    the weights of the columns of several rows.
 
     ``arriving`` of a table of the kernel of which another kernel still writes one row: an ``early``
     copy of the same tile, before ``sched.grid_wait``, has brought what else there is, and this one
@@ -140,6 +142,17 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     """Whether another copy has brought all but one row of the tile."""
 
     @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of what is dealt out: the fragment's, where there is one."""
+        held = self.destination if isinstance(self.destination.type, TileType) else self.source
+        return shape_of(held.type)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether elements of a fragment are loaded from the same one of a tile."""
+        return shape_of(self.source.type) != self.extents
+
+    @property
     def is_shifted(self) -> bool:
         """Whether threads move vectors that start anywhere, and shift them in registers.
 
@@ -155,7 +168,7 @@ class CopyOp(WritesTiles, HasThreadAccesses):
         to registers may start anywhere, too, but not what comes from them.
         """
         tile, inner = self._tile(), partition.inner
-        if tile is None or not tile.is_plain or partition.vector == 1:
+        if tile is None or not tile.is_plain or partition.vector == 1 or self.repeats:
             return False
         there, buffer = self.source, self.destination
         if not isinstance(there.type, GlobalType):
@@ -256,7 +269,9 @@ class CopyOp(WritesTiles, HasThreadAccesses):
 
     def verify_(self) -> None:
         """Checks spaces, extents, threads, vector width, and where ahead/iteration may stand."""
-        if shape_of(self.source.type) != shape_of(self.destination.type):
+        if self.repeats:
+            self._verify_repeats()
+        elif shape_of(self.source.type) != shape_of(self.destination.type):
             raise OperatorError(
                 f"source has {dims(shape_of(self.source.type))}, destination "
                 f"{dims(shape_of(self.destination.type))}"
@@ -298,6 +313,22 @@ class CopyOp(WritesTiles, HasThreadAccesses):
             raise OperatorError("'iteration' has a meaning only before the loop")
         if self.fixed_iteration is not None:
             verify_fixed_iteration(self, self.fixed_iteration, enclosing_kernel(self))
+
+    def _verify_repeats(self) -> None:
+        own, held = shape_of(self.source.type), self.extents
+        if len(own) != len(held) or any(
+            one not in (1, more) for one, more in zip(own, held, strict=True)
+        ):
+            raise OperatorError(
+                f"source has {dims(own)}, the fragment {dims(held)}: extents must be the same, or "
+                "1 of the source"
+            )
+        tile = self._tile()
+        if tile is None or not tile.is_plain:
+            raise VerifyException(
+                f"{op_label(self)} loads the same elements several times, which only tiles have "
+                "that lie in one place and end where their types say"
+            )
 
     def _verify_rows(self) -> None:
         tile = self._tile()
@@ -381,7 +412,7 @@ class CopyOp(WritesTiles, HasThreadAccesses):
         if self.is_early:
             return []
         stage = stage_reference(self, self.ahead_of, self.fixed_iteration)
-        partition, domain = self.partition.data, shape_of(self.source.type)
+        partition, domain = self.partition.data, self.extents
         ragged = self.ragged()
         loads = isinstance(self.source.type, GlobalType)
         # The side in shared memory is touched whole: a load writes zeros, a store reads in vain.

@@ -28,6 +28,10 @@ SPECIAL, ELEMENT_CYCLES = 1.17, 0.9
 TURN_CYCLES = (95.0, 160.0, 32.0)
 """What an iteration of a warp group takes besides, in blocks of one, two and three of them: three
 have what each waits for beside the others."""
+PAIR, PAIRED_CYCLES = 2, 130.0
+"""What an iteration takes besides where two groups in blocks of their own share a multiprocessor,
+and products take longer than all else: 32 x 5 causal prompts of 2048 tokens and d 128 took 387 us
+on an H200 in blocks of 64 rows, and 343 in blocks of 128 (``shapes_candidates_h200.md``)."""
 AFTER = 1.4
 """What results take besides that leave at the end of a block, where no other one is beside it."""
 BETWEEN_CYCLES = 4.5
@@ -91,6 +95,8 @@ def chain_ns(shape: KernelShape, stages: int, target: Target) -> float:
         turn *= SEVERAL_GROUP_ROWS
     besides = groups * TURN_CYCLES[min(groups, len(TURN_CYCLES)) - 1]
     besides += CHAIN_CYCLES if alone else 0.0
+    if groups == 1 < resident <= PAIR and _is_of_products(shape.loop, target):
+        besides += PAIRED_CYCLES
     if groups > 1 and shape.reads_between_products:
         besides += BETWEEN_CYCLES * math.prod(shape.loop.passed_on) / GROUP_THREADS
     after = _cycles(shape.after, target, 1.0)
@@ -110,10 +116,22 @@ def chain_ns(shape: KernelShape, stages: int, target: Target) -> float:
 
 def _cycles(work: PhaseWork, target: Target, beside: float) -> float:
     """Of a multiprocessor, for what a block computes once, ``beside`` as :data:`BESIDE`."""
-    products = math.fsum(
+    products, others = _product_cycles(work, target), _other_cycles(work, target)
+    return max(products, others) + beside * min(products, others)
+
+
+def _is_of_products(work: PhaseWork, target: Target) -> bool:
+    """Whether products take longer than all else that a block computes."""
+    return _product_cycles(work, target) > _other_cycles(work, target)
+
+
+def _product_cycles(work: PhaseWork, target: Target) -> float:
+    return math.fsum(
         max(group_cycles(each.macs, target, each.element), operand_cycles(each, target))
         for each in work.products
     )
-    others = SPECIAL * work.special / target.special_a_cycle
-    others += work.elements * ELEMENT_CYCLES / GROUP_THREADS
-    return max(products, others) + beside * min(products, others)
+
+
+def _other_cycles(work: PhaseWork, target: Target) -> float:
+    special = SPECIAL * work.special / target.special_a_cycle
+    return special + work.elements * ELEMENT_CYCLES / GROUP_THREADS

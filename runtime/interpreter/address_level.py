@@ -342,7 +342,7 @@ class AddressFunctions(InterpreterFunctions):
 
     def _copy_registers(self, op: sched.CopyOp, args: PythonValues) -> None:
         """Moves the tile of an iteration to registers, or registers to it."""
-        values = op.partition.data.values_per_thread(shape_of(op.source.type))
+        values = op.partition.data.values_per_thread(op.extents)
         plan = self.plans.of(op, lambda op: ComputePlan.build(op, values))
         if isinstance(op.destination.type, sched.TileType):
             (source,) = plan.sources

@@ -244,6 +244,8 @@ class ScheduleFunctions(InterpreterFunctions):
             self.require_iteration(op, source, iteration)
             loaded = self.loaded_tile(op.source, source, iteration)
             is_same = element_type_of(op.source.type) == element_type_of(op.destination.type)
+            if isinstance(op, sched.CopyOp) and op.repeats:
+                loaded = np.broadcast_to(loaded, (*loaded.shape[: -len(op.extents)], *op.extents))
             write: Callable[..., None] = self.write
             if isinstance(op, sched.BulkCopyOp) and op.at is not None:
                 write = partial(self.write_part, start=op.start)

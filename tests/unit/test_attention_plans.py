@@ -61,6 +61,12 @@ def test_short_prompts_have_one_stage_so_that_three_blocks_start_side_by_side() 
     assert (plan.stages, threads) == ((1,), 128)
 
 
+def test_prompts_of_which_two_small_blocks_have_a_multiprocessor_have_blocks_of_two_groups() -> (
+    None
+):
+    assert plan_of(160, 2048, 128, causal=True)[1] == 256
+
+
 def test_keys_are_cut_into_whole_steps_for_warp_groups() -> None:
     # A quarter of 352 is 88 keys, which single warps would multiply.
     kernel = planned(384, 352, 64, causal=False)

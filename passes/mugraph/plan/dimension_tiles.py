@@ -111,6 +111,18 @@ def padded_tiles(space: TileSpace, number: int) -> list[int]:
     return [tile for tile in sorted(padded) if extent < tile <= max(UNEVEN_TILES)]
 
 
+def group_tiles(space: TileSpace, number: int) -> list[int]:
+    """A tile of a group's rows, where it holds all rows of products and these fill most of it.
+
+    Single warps have most products of fewer rows in whole eights; groups need no swap then.
+    """
+    extent, fixed = space.dimensions[number].extent, space.dimensions[number].fixed
+    rows = any(space.numbers[op.results[0]][-2] == number for op in loaded_products(space))
+    if fixed or not rows or extent % GROUP_COLUMNS:  # :func:`padded_tiles`
+        return []
+    return [GROUP_ROWS] if GROUP_ROWS // 2 < extent < GROUP_ROWS else []
+
+
 def even_row_tiles(space: TileSpace, number: int) -> list[int]:
     """Tiles that cut the rows of products into parts as equal as warp groups can have them.
 
@@ -233,5 +245,6 @@ def block_counts(
     if smallest == 1 and passes_products_on(space):
         extent = dimension.extent
         uneven += uneven_tiles(extent, (ROWS_OF_THREE_GROUPS,), 1, extent)
-    uneven += padded_tiles(space, number) + even_row_tiles(space, number)
+    uneven += padded_tiles(space, number) + group_tiles(space, number)
+    uneven += even_row_tiles(space, number)
     return [*evenly, *(Blocks(-(-dimension.extent // tile), tile) for tile in uneven)]

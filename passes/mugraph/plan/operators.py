@@ -39,6 +39,10 @@ WHOLE_STEPS = 3
 """Steps of an operator on whole rows, as a norm."""
 
 
+MOST_ROWS_OF_WARPS = 32
+"""Rows of a tile that warp groups have with swapped operands, at least one more: a gated MLP of 40
+x 8960 x 1536 took 16.5 us on an H200 in such tiles of 64 columns, and 20.3 in the tiles that were
+estimated to be the fastest where warps counted for all (``shapes_candidates_h200.md``)."""
 MAXIMUM_EXCHANGES = 2
 """Times that numbers go to other threads where a running maximum of a product is written: decode of
 200 x 8192 keys took 120 us on an H200 with scores and their maximum in a kernel of their own, which
@@ -139,7 +143,7 @@ class Factor(NamedTuple):
     def swaps(self, rows: int, columns: int, depth: int, matrices: int) -> bool:
         """Whether warp groups have the product of so many tiles with swapped operands.
 
-        Of 64 rows or fewer warps have it mostly, whose cycles count; whole 64 need no swap.
+        Of few rows warps have it mostly, whose cycles count; whole 64 need no swap.
         """
         if rows % GROUP_COLUMNS or depth % self.step:
             return False
@@ -148,7 +152,7 @@ class Factor(NamedTuple):
         return (
             self.loaded
             and matrices == 1
-            and rows > GROUP_ROWS
+            and rows > MOST_ROWS_OF_WARPS
             and rows % GROUP_ROWS > 0
             and columns % GROUP_ROWS == 0
         )

@@ -9,6 +9,7 @@ from mugraph.dialects.sched.structure import computing_threads
 from mugraph.passes.costs.kept_sums import register_limit
 from mugraph.passes.each import TargetPass, UnplannedKernelPass
 from mugraph.passes.schedule.analysis.registers import OVERCOUNTED, registers_needed, runs_straight
+from mugraph.passes.schedule.promote_registers.column_loads import load_columns
 from mugraph.passes.schedule.promote_registers.direct_loads import load_directly
 from mugraph.passes.schedule.promote_registers.divisors import invert_divisors
 from mugraph.passes.schedule.promote_registers.hoist import hoist_invariant
@@ -89,7 +90,8 @@ class PromoteRegistersPass(TargetPass, UnplannedKernelPass):
     the row get, by shuffles or, of rows that several warps share, through one number a warp in
     shared memory.  Operators on one chain are dealt out alike, in 16-byte vectors where device
     memory allows.  A tile that a loop loads is copied to registers first where warps would reduce
-    its rows in shared memory.
+    its rows in shared memory.  Numbers of columns, such as the weights of a norm, are loaded
+    for each row that a thread has, if these are few.
 
     What warp groups computed is written to device memory from registers, by quads of lanes.
 
@@ -116,7 +118,7 @@ class PromoteRegistersPass(TargetPass, UnplannedKernelPass):
                 write_back(kernel)
                 load_directly(kernel)
             load_as_stored(kernel)
-            loads = load_long_rows(kernel)
+            loads = [*load_long_rows(kernel), *load_columns(kernel)]
             promote_registers(kernel, target)
             for load in loads:
                 load.undo()

@@ -22,7 +22,8 @@ func.func @many(%x: tensor<4226x64xf16>, %w: tensor<1x64xf16>) -> tensor<4226x64
     %sx = tb.input %dx imap [0, -1, -1] fordim -1 : tensor<4226x64xf16> -> !tb.stensor<2x64xf16>
     %sw = tb.input %dw imap [-1, -1, -1] fordim -1 : tensor<1x64xf16> -> !tb.stensor<1x64xf16>
     %n = tb.rms_norm %sx : !tb.stensor<2x64xf16> -> !tb.stensor<2x64xf16>
-    %m = tb.mul %n, %sw : (!tb.stensor<2x64xf16>, !tb.stensor<1x64xf16>) -> !tb.stensor<2x64xf16>
+    %q = tb.square %sw : !tb.stensor<1x64xf16> -> !tb.stensor<1x64xf16>
+    %m = tb.mul %n, %q : (!tb.stensor<2x64xf16>, !tb.stensor<1x64xf16>) -> !tb.stensor<2x64xf16>
     tb.output %m omap [0, -1, -1] : !tb.stensor<2x64xf16> -> tensor<4226x64xf16>
   } : (tensor<4226x64xf16>, tensor<1x64xf16>) -> tensor<4226x64xf16>
   func.return %y : tensor<4226x64xf16>

@@ -75,3 +75,21 @@ func.func @softmax_of_loaded_scores(%s: tensor<16x4096xf16>, %v: tensor<4096x512
   } : (tensor<16x4096xf16>, tensor<4096x512xf16>) -> tensor<16x512xf16>
   func.return %o : tensor<16x512xf16>
 }
+
+// -----
+
+// 56 rows have a tile of a warp group's 64, as 50 have: nothing is loaded behind them.
+// CHECK-LABEL: func.func @rows_of_most_of_a_group
+// CHECK: tb.input %dx imap [{{.*}}] fordim 1 {{.*}} -> !tb.stensor<64x{{[0-9]+}}xf16>
+// CHECK: tb.output {{.*}} : !tb.stensor<64x{{[0-9]+}}xf16> -> tensor<56x9216xf16>
+func.func @rows_of_most_of_a_group(%x: tensor<56x2304xf16>, %w: tensor<2304x9216xf16>) -> tensor<56x9216xf16> {
+  %o = kn.customized %x, %w grid [144, 1, 1] block [128, 1, 1] forloop 36 {
+  ^bb0(%dx: tensor<56x2304xf16>, %dw: tensor<2304x9216xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<56x2304xf16> -> !tb.stensor<56x64xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<2304x9216xf16> -> !tb.stensor<64x64xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<56x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<56x64xf16>
+    %a = tb.forloop_accum none %m : !tb.stensor<56x64xf16> -> !tb.stensor<56x64xf16>
+    tb.output %a omap [1, -1, -1] : !tb.stensor<56x64xf16> -> tensor<56x9216xf16>
+  } : (tensor<56x2304xf16>, tensor<2304x9216xf16>) -> tensor<56x9216xf16>
+  func.return %o : tensor<56x9216xf16>
+}

@@ -38,8 +38,11 @@ from mugraph.dialects.sched.mappings import (
     Access,
     Stream,
     access_of,
+    ends_of_rows,
     following_vectors,
+    for_block,
     iteration_layout,
+    modes_of,
 )
 from mugraph.dialects.sched.role import verify_partition
 from mugraph.dialects.sched.structure import (
@@ -375,8 +378,8 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The source's vectors, then the destination's, by one instruction where asynchronous.
 
-        A store that is shifted reads the next vector of the source besides.  An early copy has
-        none: the one that brings the row has those of all.
+        A store that is shifted reads the next vector of the source besides, and the ends of rows.
+        An early copy has none: the one that brings the row has those of all.
         """
         if self.is_early:
             return []
@@ -403,11 +406,23 @@ class CopyOp(WritesTiles, HasThreadAccesses):
             access(*side) for side in sides if not isinstance(self.operands[side[0]].type, TileType)
         ]
         if shifted and not loads:
-            # What begins in a vector ends in the next one.
-            own = partitioned_stream(self, 0, partition, domain)
-            following = Stream(own.width, following_vectors(own.offsets, partition.threads))
-            accesses.append(plain_access(self, 0, AccessKind.READ, stage, following))
+            streams = self._streams_of_shifted()
+            accesses += [plain_access(self, 0, AccessKind.READ, stage, each) for each in streams]
         return accesses
+
+    def _streams_of_shifted(self) -> tuple[Stream, ...]:
+        """What a shifted store reads besides each vector: the next one of the row, in which ends
+        what begins there, and ends of rows, which hold no aligned vector of device memory."""
+        partition, domain = self.partition.data, shape_of(self.source.type)
+        source, target = (
+            iteration_layout(resolved_layout_of(each), domain, domain, partition.order)
+            for each in self.operands
+        )
+        threads, vector, columns = partition.threads, partition.vector, modes_of(target)[0][0]
+        own = partitioned_stream(self, 0, partition, domain)
+        following = following_vectors(own.offsets, threads, columns // vector)
+        ends = for_block(ends_of_rows(source, threads, vector, columns), own.offsets.shape[1])
+        return Stream(own.width, following), Stream(1, ends)
 
 
 @irdl_op_definition

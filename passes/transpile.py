@@ -46,7 +46,6 @@ from mugraph.passes.schedule.pipeline_loads import PipelineLoadsPass
 from mugraph.passes.schedule.pipeline_products import PipelineProductsPass
 from mugraph.passes.schedule.plan_stensor_memory import PlanSTensorMemoryPass
 from mugraph.passes.schedule.plan_swizzle import PlanSwizzlePass
-from mugraph.passes.schedule.prefetch_rows import PrefetchRowsPass
 from mugraph.passes.schedule.prefetch_tables import PrefetchTablesPass
 from mugraph.passes.schedule.programmatic_launch import ProgrammaticLaunchPass
 from mugraph.passes.schedule.promote_registers import PromoteRegistersPass
@@ -114,7 +113,6 @@ def transpile_pipeline(
         LowerRingsPass(),
         ProgrammaticLaunchPass(arch),
         PrefetchTablesPass(arch),
-        PrefetchRowsPass(arch),
         WaitApartPass(),
         PlanSTensorMemoryPass(arch=arch),
         ShareLoopsPass(arch),

@@ -71,7 +71,6 @@ PASSES = {
     "bulk-stores": "mugraph.passes.schedule.bulk_stores:BulkStoresPass",
     "ping-pong": "mugraph.passes.schedule.ping_pong:PingPongPass",
     "lower-rings": "mugraph.passes.schedule.lower_rings:LowerRingsPass",
-    "prefetch-rows": "mugraph.passes.schedule.prefetch_rows:PrefetchRowsPass",
     "prefetch-tables": "mugraph.passes.schedule.prefetch_tables:PrefetchTablesPass",
     "wait-apart": "mugraph.passes.schedule.wait_apart:WaitApartPass",
     "programmatic-launch": "mugraph.passes.schedule.programmatic_launch:ProgrammaticLaunchPass",

@@ -253,8 +253,6 @@ def _(op: sched.CopyOp, printer: KernelPrinter) -> None:
         )
         writer.close()
         return
-    if op.prefetched:
-        _print_prefetches(op, partition, iteration, tensor, printer)
     writer.line(
         f"tb::{kind}<{partition.threads}, {partition.vector}, Target, Source{dims}>::{method}("
         f"{printer.pointer(op.destination, iteration)}, "
@@ -290,34 +288,6 @@ def print_arriving_row(
         f"{shape[dim]}>::run({printer.pointer(op.destination, iteration)}, "
         f"{printer.pointer(op.source, iteration)}, thread, {place});"
     )
-
-
-def _print_prefetches(
-    op: sched.CopyOp,
-    partition: LinearPartition,
-    iteration: Iteration,
-    tensor: str,
-    printer: KernelPrinter,
-) -> None:
-    """Prints that threads ask for the tile of a later iteration; in the first one also for those
-    up to there."""
-    shape, loop = shape_of(op.source.type), sched.enclosing_loop(op)
-    assert loop is not None  # as its verifier says
-    last, ends = (
-        printer.trip_count(loop),
-        {dim: printer.number(value) for dim, value in op.end_of().items()},
-    )
-    for later in range(1, op.prefetched + 1):
-        at = iteration + later
-        first = "" if later == op.prefetched else f"{printer.iteration} == 0 && "
-        dims, counts = ragged_arguments(
-            op.ragged(), shape, partition, printer.tile_of(at), ends, printer.parts
-        )
-        printer.writer.line(
-            f"if ({first}{at} < {last}) "
-            f"tb::CopyShifted<{partition.threads}, {partition.vector}, Target, Source{dims}>::"
-            f"prefetch({printer.pointer(op.source, at)}, {tensor}thread{counts});"
-        )
 
 
 def memory_of(tile: Operation | Block, printer: KernelPrinter) -> str:

@@ -88,10 +88,6 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     ``arriving`` of a table of the kernel of which another kernel still writes one row: an ``early``
     copy of the same tile, before ``sched.grid_wait``, has brought what else there is, and this one
     brings that row.  What the early one brings counts only once this one has come.
-
-    ``prefetch n`` of a load that is shifted, in the loop: threads ask besides for the tile that is
-    loaded ``n`` iterations later, in the second-level cache (``cp.async.bulk.prefetch.L2``), and in
-    the first iteration for those up to there.  It is no access.
     """
 
     name = "sched.copy"
@@ -105,12 +101,11 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     within = opt_prop_def(DenseArrayBase.constr(i64))
     early = opt_prop_def(UnitAttr)
     arriving = opt_prop_def(UnitAttr)
-    prefetch = opt_prop_def(IntegerAttr.constr(type=i64))
 
     assembly_format = (
         "(`async` $asynchronous^)? $source `to` $destination `by` $partition "
         "(`ahead` $ahead^)? (`iteration` $iteration^)? (`within` $within^)? "
-        "(`early` $early^)? (`arriving` $arriving^)? (`prefetch` $prefetch^)? attr-dict "
+        "(`early` $early^)? (`arriving` $arriving^)? attr-dict "
         "`:` type($source) `to` type($destination) custom<TiedTiles>(type($tiles))"
     )
     custom_directives = (TiedTiles,)
@@ -201,18 +196,6 @@ class CopyOp(WritesTiles, HasThreadAccesses):
 
     fixed_iteration = number_if_given("iteration")
     """The iteration whose tile is copied, outside the loop."""
-
-    prefetched = number_or("prefetch", 0)
-    """How many iterations later the tile is loaded that threads ask for; 0 if they do not."""
-
-    @property
-    def may_prefetch(self) -> bool:
-        """Whether threads may ask for tiles that the copy loads later."""
-        ways = (
-            isinstance(self.source.type, GlobalType),
-            isinstance(self.destination.type, SharedType),
-        )
-        return all(ways) and self.is_shifted and enclosing_loop(self) is not None
 
     @property
     def checked_dims(self) -> tuple[int, ...]:
@@ -306,10 +289,6 @@ class CopyOp(WritesTiles, HasThreadAccesses):
             raise OperatorError(f"{width} bytes exceed a thread's widest access")
         if self.is_async:
             self._verify_async(width)
-        if self.prefetched < 0 or (self.prefetched and not self.may_prefetch):
-            raise OperatorError(
-                "'prefetch' is of loads in the loop that threads shift, and names a later iteration"
-            )
         owner = self.destination.owner
         if isinstance(owner, AllocOp) and self.ahead_of >= owner.stage_count:
             raise OperatorError(

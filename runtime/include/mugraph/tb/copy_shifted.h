@@ -4,7 +4,6 @@
 // contiguous alone.
 #pragma once
 
-#include "../arch/prefetch.h"
 #include "../ragged.h"
 #include "../shifted_access.h"
 #include "copy.h"
@@ -33,25 +32,6 @@ struct CopyShifted {
                 "the source must keep vectors contiguous");
   // As many rounds of at most 4, all alike.
   static constexpr int kBatch = ceil_div(Partition::kRounds, ceil_div(Partition::kRounds, 4));
-
-  // Asks for the rows of a tile in the second-level cache, each by one thread.
-  template <class T, class... Counts>
-  static __device__ __forceinline__ void prefetch(T const* src_global, Tensor<T> tensor, int thread,
-                                                  Counts... existing) {
-    using Rows = Mode<typename LayoutParts<SrcLayout>::Linear>;
-    constexpr int kColumns = Rows::kFirstExtent;
-    const VectorOffsets<1, 1, SrcLayout> offsets(0);
-    for (int start = thread * kColumns; start < Rows::kSize; start += kThreads * kColumns) {
-      const int count = existing_in_vector<kColumns, Dims...>(static_cast<uint32_t>(start), existing...);
-      T const* const row = src_global + offsets(start);
-      const uintptr_t begin = reinterpret_cast<uintptr_t>(row) & ~uintptr_t(15);
-      const uintptr_t wanted = (reinterpret_cast<uintptr_t>(row + count) + 15) & ~uintptr_t(15);
-      const uintptr_t end = cute::min(wanted, reinterpret_cast<uintptr_t>(tensor.end) & ~uintptr_t(15));
-      if (count > 0 && begin < end) {
-        tb::prefetch(reinterpret_cast<void const*>(begin), static_cast<int>(end - begin));
-      }
-    }
-  }
 
   // dst_shared(i) = src_global(i), 0 where `tensor`, which the tile is of, has no element. Needs a barrier after it.
   template <class T, class... Counts>

@@ -158,7 +158,7 @@ class CopyOp(WritesTiles, HasThreadAccesses):
         to registers may start anywhere, too, but not what comes from them.
         """
         tile, inner = self._tile(), partition.inner
-        if tile is None or not tile.is_plain or partition.vector == 1:
+        if tile is None or partition.vector == 1 or not (tile.is_plain or self._stores_up_to(tile)):
             return False
         there, buffer = self.source, self.destination
         if not isinstance(there.type, GlobalType):
@@ -182,6 +182,14 @@ class CopyOp(WritesTiles, HasThreadAccesses):
         starts = (*tile.block_strides(), tile.iteration_stride())
         anywhere = any(start % partition.vector for start in starts)
         return anywhere or touched(there) is Access.GATHER
+
+    def _stores_up_to(self, tile: LocalTileOp) -> bool:
+        """Whether it writes a tile of which a value says where it ends.
+
+        Of what is loaded, vectors around the last elements must not lie behind the tensor's end.
+        """
+        somewhere = tile.through is not None or tile.windows is not None or bool(tile.known)
+        return self.destination is tile.result and not somewhere
 
     @property
     def shifted_partition(self) -> LinearPartition:

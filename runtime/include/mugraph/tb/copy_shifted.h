@@ -78,6 +78,7 @@ struct StoreShifted {
   static __device__ __forceinline__ void run(T* dst_global, T const* src_shared, int thread, Counts... existing) {
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
     const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread), next_offsets(thread + 1);
+    store_ends(dst_global, src_shared, thread, existing...);
 #pragma unroll 1
     for (int first = 0; first < Partition::kRounds; first += kBatch) {
       const auto each = [&](auto const& function) {
@@ -105,7 +106,6 @@ struct StoreShifted {
         own[i].store(target + skipped);
       });
     }
-    store_ends(dst_global, src_shared, thread, existing...);
   }
 
  private:

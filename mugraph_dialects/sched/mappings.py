@@ -302,14 +302,33 @@ def vector_stream(
     return Stream(width, for_block(offsets, block))
 
 
-def following_vectors(offsets: IntArray, threads: int) -> IntArray:
+def following_vectors(offsets: IntArray, threads: int, of_row: int) -> IntArray:
     """Of a linear partition's accesses by whole vectors, where the next vector of each lies.
 
-    -1 behind the last one, and for idle threads.
+    -1 for the last of the ``of_row`` vectors of a row, and for idle threads.
     """
     flat = offsets[:, :threads].reshape(-1)
-    following = np.append(flat[1:], IDLE).reshape(-1, threads)
-    return for_block(np.where(offsets[:, :threads] == IDLE, IDLE, following), offsets.shape[1])
+    following = np.append(flat[1:], IDLE)
+    following[of_row - 1 :: of_row] = IDLE
+    following = np.where(flat == IDLE, IDLE, following).reshape(-1, threads)
+    return for_block(following, offsets.shape[1])
+
+
+def ends_of_rows(layout: AnyLayout, threads: int, vector: int, columns: int) -> IntArray:
+    """Where lanes read the first and the last ``vector - 1`` elements of rows that start anywhere.
+
+    So many lanes a row as a vector has elements: lane i reads element i of the row, or of its last
+    ``vector`` ones, as the row's address says, and is said to read both.  Twin of
+    ``StoreShifted::store_ends``.
+    """
+    lanes, thread = min(threads, vector), np.arange(threads)
+    at_once, rows = threads // lanes, base_layout(layout).size() // columns
+    row = np.arange(0, rows, at_once)[:, None, None, None] + thread // lanes
+    lane = thread % lanes + np.arange(0, vector, lanes)[:, None]
+    column = np.stack([lane, columns - vector + lane])
+    exists = (row < rows) & (thread < at_once * lanes) & (lane < vector)
+    index = np.where(exists, row * columns + column, 0)
+    return np.where(exists, element_offsets(layout, index), IDLE)
 
 
 def for_block(array: IntArray, block: int, idle: int = IDLE) -> IntArray:

@@ -17,7 +17,7 @@ from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
 from mugraph.dialects.cute.thread_values import ThreadValues
 from mugraph.dialects.sched.accesses import NamedRows
-from mugraph.dialects.sched.local_tile import tile_of_named_rows
+from mugraph.dialects.sched.local_tile import LocalTileOp, tile_of_named_rows
 from mugraph.dialects.sched.mappings import (
     IDLE,
     IntArray,
@@ -63,6 +63,8 @@ def quad_store_problem(fragment: TileType, tile: SSAValue) -> str | None:
     named = tile_of_named_rows(tile)
     apart = list(down.flat_stride) if rows > 1 else []
     apart += [] if named is None else [named.stride_of_rows]
+    if isinstance(tile.owner, LocalTileOp):
+        apart += [*tile.owner.block_strides(), tile.owner.iteration_stride()]
     if any(stride % BLOCK for stride in apart):
         return f"the rows of {value_label(tile)} do not start at multiples of 16 bytes"
     return None

@@ -38,8 +38,11 @@ from mugraph.dialects.sched.mappings import (
     Access,
     Stream,
     access_of,
+    ends_of_rows,
     following_vectors,
+    for_block,
     iteration_layout,
+    modes_of,
 )
 from mugraph.dialects.sched.role import verify_partition
 from mugraph.dialects.sched.structure import (
@@ -168,7 +171,9 @@ class CopyOp(WritesTiles, HasThreadAccesses):
         to registers may start anywhere, too, but not what comes from them.
         """
         tile, inner = self._tile(), partition.inner
-        if tile is None or not tile.is_plain or partition.vector == 1 or self.repeats:
+        if tile is None or partition.vector == 1 or self.repeats:
+            return False
+        if not (tile.is_plain or self._stores_up_to(tile)):
             return False
         there, buffer = self.source, self.destination
         if not isinstance(there.type, GlobalType):
@@ -192,6 +197,14 @@ class CopyOp(WritesTiles, HasThreadAccesses):
         starts = (*tile.block_strides(), tile.iteration_stride())
         anywhere = any(start % partition.vector for start in starts)
         return anywhere or touched(there) is Access.GATHER
+
+    def _stores_up_to(self, tile: LocalTileOp) -> bool:
+        """Whether it writes a tile of which a value says where it ends.
+
+        Of what is loaded, vectors around the last elements must not lie behind the tensor's end.
+        """
+        somewhere = tile.through is not None or tile.windows is not None or bool(tile.known)
+        return self.destination is tile.result and not somewhere
 
     @property
     def shifted_partition(self) -> LinearPartition:
@@ -406,8 +419,8 @@ class CopyOp(WritesTiles, HasThreadAccesses):
     def thread_accesses(self) -> Sequence[ThreadAccess]:
         """The source's vectors, then the destination's, by one instruction where asynchronous.
 
-        A store that is shifted reads the next vector of the source besides.  An early copy has
-        none: the one that brings the row has those of all.
+        A store that is shifted reads the next vector of the source besides, and the ends of rows.
+        An early copy has none: the one that brings the row has those of all.
         """
         if self.is_early:
             return []
@@ -434,11 +447,23 @@ class CopyOp(WritesTiles, HasThreadAccesses):
             access(*side) for side in sides if not isinstance(self.operands[side[0]].type, TileType)
         ]
         if shifted and not loads:
-            # What begins in a vector ends in the next one.
-            own = partitioned_stream(self, 0, partition, domain)
-            following = Stream(own.width, following_vectors(own.offsets, partition.threads))
-            accesses.append(plain_access(self, 0, AccessKind.READ, stage, following))
+            streams = self._streams_of_shifted()
+            accesses += [plain_access(self, 0, AccessKind.READ, stage, each) for each in streams]
         return accesses
+
+    def _streams_of_shifted(self) -> tuple[Stream, ...]:
+        """What a shifted store reads besides each vector: the next one of the row, in which ends
+        what begins there, and ends of rows, which hold no aligned vector of device memory."""
+        partition, domain = self.partition.data, shape_of(self.source.type)
+        source, target = (
+            iteration_layout(resolved_layout_of(each), domain, domain, partition.order)
+            for each in self.operands
+        )
+        threads, vector, columns = partition.threads, partition.vector, modes_of(target)[0][0]
+        own = partitioned_stream(self, 0, partition, domain)
+        following = following_vectors(own.offsets, threads, columns // vector)
+        ends = for_block(ends_of_rows(source, threads, vector, columns), own.offsets.shape[1])
+        return Stream(own.width, following), Stream(1, ends)
 
 
 @irdl_op_definition

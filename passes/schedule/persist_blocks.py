@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.rewriter import InsertPoint
 
 from mugraph.dialects import sched
+from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.sched.kernel import unplanned_kernels
 from mugraph.dialects.sched.role import roles_of
 from mugraph.dialects.sched.structure import loop_and_epilogue
@@ -28,6 +30,7 @@ from mugraph.passes.schedule.bulk_stores import (
 from mugraph.passes.schedule.late_tiles import late_tiles, load_in_epilogue
 from mugraph.passes.schedule.lower_rings import is_lowered
 from mugraph.passes.schedule.lower_threadblock.write_back import write_back_through
+from mugraph.passes.schedule.ping_pong import roles_fit
 from mugraph.passes.schedule.pipeline_loads.deepen import deepen_rings, ring_choices
 from mugraph.passes.schedule.pipeline_loads.stages import Stages
 from mugraph.passes.schedule.tile_values import tiles_by_registers
@@ -99,29 +102,46 @@ def stages_beside_results(
     for stages in ring_choices(kernel, resident, target):
         trial = kernel.clone()
         deepen_rings(trial, stages)
-        if results_leave_in_bulk(trial, blocks, alignments, target):
+        if results_leave(trial, blocks, alignments, target):
             return stages
     return None
 
 
-def results_leave_in_bulk(
+def results_leave(
     kernel: sched.KernelOp, blocks: int, alignments: Sequence[int], target: Target
 ) -> bool:
     """Whether shared memory suffices for the results beside the rings, which go on.
 
     Where threads write results themselves nothing is gained, as measured on an H200: their warps
-    are those that would multiply.  Rows that numbers name leave in no other way.
+    are those that would multiply.  With ping-pong others multiply meanwhile.  Rows that numbers
+    name leave in no other way.
     """
     trial = kernel.clone()
     trial.persistent = IntegerAttr(blocks, i64)
     with tiles_by_registers(trial):
         store_in_bulk(trial, alignments, target)
-    return not any(
-        isinstance(op.destination.type, sched.GlobalType)
-        and sched.tile_of_named_rows(op.destination) is None
+    by_threads = [
+        op
         for op in trial.walk()
         if isinstance(op, sched.StoreOp | sched.CopyOp)
-    )
+        and isinstance(op.destination.type, sched.GlobalType)
+        and sched.tile_of_named_rows(op.destination) is None
+    ]
+    if not by_threads:
+        return True
+    shifted = all(isinstance(op, sched.CopyOp) and op.is_shifted for op in by_threads)
+    return shifted and roles_fit(trial, target)
+
+
+def wait_for_readers(kernel: sched.KernelOp) -> None:
+    """Rewrite: a barrier before a result is written to a buffer that threads copy out.
+
+    Others may still copy the one of the work tile before.
+    """
+    buffers = [op for op in kernel.body.walk() if isinstance(op, sched.AllocOp)]
+    for found in filter(None, map(write_back_through, buffers)):
+        if any(copy.is_shifted for copy in found.copies):
+            Rewriter.insert_op(sched.BarrierOp(), InsertPoint.before(found.store))
 
 
 @dataclass(frozen=True)
@@ -130,9 +150,11 @@ class PersistBlocksPass(TargetPass):
 
     A kernel becomes persistent (``sched.kernel ... persistent 132``) if its warp groups multiply
     tiles of rings, its results can be stored by bulk copies, and it has more blocks than run at
-    once, or than ``blocks``. Rings continue from one work tile to the next: the tiles of the next
-    one are loaded while the results of this one are stored. Threads load inputs of the epilogue
-    alone from device memory there. Rings get more stages if the results leave room for them.
+    once, or than ``blocks``. With ``ping_pong = 2`` in its plan threads may also store results
+    whose rows start anywhere: others multiply meanwhile. Rings continue from one work tile to the
+    next: the tiles of the next one are loaded while the results of this one are stored. Threads
+    load inputs of the epilogue alone from device memory there. Rings get more stages if the results
+    leave room for them.
     ``persistent = false`` in its plan leaves a kernel as it is;
     ``true`` is an error where that cannot be.
 
@@ -165,6 +187,7 @@ class PersistBlocksPass(TargetPass):
                         load_in_epilogue(tiles)
                     deepen_rings(kernel, stages)
                     kernel.persistent = IntegerAttr(found, i64)
+                    wait_for_readers(kernel)
                     continue
                 found = "its results cannot leave by bulk copies beside the rings"
             if kernel.decided.persistent:

@@ -114,6 +114,14 @@ def fitting_blocks(found: Alternating, count: int, target: Target) -> int | None
     return None if resident is None else resident * target.multiprocessors
 
 
+def roles_fit(kernel: sched.KernelOp, target: Target) -> bool:
+    """Whether a persistent kernel can have as many roles as its plan says, more than one."""
+    count, found = kernel.decided.ping_pong or 1, find_alternating(kernel)
+    if count == 1 or isinstance(found, str) or _threads(found, count) > MAX_THREADS:
+        return False
+    return fitting_blocks(found, count, target) is not None
+
+
 class PingPongPass(TargetPass, UnplannedKernelPass):
     """Ping-pong: consumers of one warp group each alternate over work tiles of persistent blocks.
 

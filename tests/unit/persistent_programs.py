@@ -53,6 +53,26 @@ func.func @rows(%a: tensor<128x256xf16>, %b: tensor<256x256xf16>) -> tensor<128x
 """
 """Two rows of four blocks; those of a row have the tiles of A in common, of two boxes each."""
 
+ODD = """
+func.func @odd(%a: tensor<128x128xf16>, %b: tensor<128x251xf16, #cute.layout<(128,251):(1,128)>>)
+    -> tensor<128x251xf16, #cute.layout<(128,251):(251,1)>> {
+  %o = kn.customized %a, %b grid [4, 2, 1] block [128, 1, 1] forloop 2 {
+  ^bb0(%da: tensor<128x128xf16>, %db: tensor<128x251xf16, #cute.layout<(128,251):(1,128)>>):
+    %sa = tb.input %da imap [-1, 0, -1] fordim 1 : tensor<128x128xf16> -> !tb.stensor<64x64xf16>
+    %sb = tb.input %db imap [1, -1, -1] fordim 0
+      : tensor<128x251xf16, #cute.layout<(128,251):(1,128)>> -> !tb.stensor<64x64xf16>
+    %m = tb.matmul %sa, %sb
+      : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>) -> !tb.stensor<64x64xf16>
+    %sum = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %sum omap [1, 0, -1]
+      : !tb.stensor<64x64xf16> -> tensor<128x251xf16, #cute.layout<(128,251):(251,1)>>
+  } : (tensor<128x128xf16>, tensor<128x251xf16, #cute.layout<(128,251):(1,128)>>)
+    -> tensor<128x251xf16, #cute.layout<(128,251):(251,1)>>
+  func.return %o : tensor<128x251xf16, #cute.layout<(128,251):(251,1)>>
+}
+"""
+"""Rows of the result start anywhere, so that threads store them; as many iterations as stages."""
+
 ORDERS: list[str | int] = ["together", "forward", "reversed", 0, 1]
 RUNS = [(order, landing) for order in ORDERS for landing in Landing]
 """The orders of warps, and when copies land."""
@@ -119,6 +139,7 @@ def goes_wrong(module: ModuleOp, inputs: list[Array], right: Array) -> bool:
 
 __all__ = [
     "GEMM",
+    "ODD",
     "ROWS",
     "RUNS",
     "Array",

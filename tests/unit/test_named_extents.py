@@ -286,6 +286,26 @@ def test_emulated_kernels_write_their_rows(program: str, plan: str) -> None:
     check_emulated_later(generate_cuda(module, make_context(), "sm_90a"), check)
 
 
+def test_odd_rows_are_stored_in_vectors_up_to_the_size_of_a_call() -> None:
+    graph = mi.new_kernel_graph("odd")
+    x = graph.new_input((mi.Extent("m", largest=96), 32), name="x")
+    graph.mark_output(x @ graph.new_input((32, 45), name="w"))
+    module = graph.module()
+    PassPipeline(compile_pipeline("sm_90a")).apply(make_context(), module)
+    made = generate_cuda(module, make_context(), "sm_90a")
+    assert "tb::StoreShifted<" in made.source
+    w = RANDOM.standard_normal((32, 45)).astype(np.float16)
+
+    def check(kernel: CudaModule) -> None:
+        for size in (1, 37, 96):
+            x = RANDOM.standard_normal((size, 32)).astype(np.float16)
+            (result,) = kernel.run([x, w])
+            expected = x.astype(np.float64) @ w.astype(np.float64)
+            np.testing.assert_allclose(result, expected, rtol=5e-3, atol=5e-3)
+
+    check_emulated_later(made, check)
+
+
 def test_what_a_call_says_no_kernel_reads_in_memory() -> None:
     """Tensor maps end where the call does, so that bulk copies bring what warp groups multiply."""
     module = scheduled("heads", "groups")

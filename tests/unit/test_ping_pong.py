@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from persistent_programs import (
     GEMM,
+    ODD,
     Array,
     gemm_inputs,
     goes_wrong,
@@ -203,3 +204,22 @@ def test_the_certificate_is_of_the_longest_list() -> None:
     assert [ring.published for ring in progress.channels] == [3 * 5]
     # A publish, consume, acquire and release for each tile; three order waits and arrivals.
     assert progress.steps == 4 * 3 * 5 + 2 * 3
+
+
+def test_rows_that_start_anywhere_are_stored_by_threads() -> None:
+    """While others multiply; a result is written once the one before has been copied out."""
+    module = scheduled(1, 2, ODD, stages=2)
+    kernel = kernel_of(module)
+    copies = [op for op in kernel.walk() if isinstance(op, sched.CopyOp)]
+    assert len(copies) == 2 and all(op.is_shifted for op in copies)
+    assert not list(find_hazards(kernel))
+    random = np.random.default_rng(5)
+    given = [random.integers(-4, 5, (128, extent)).astype(np.float16) / 4 for extent in (128, 251)]
+    (result,) = run_function(module, None, given, level="address")
+    np.testing.assert_array_equal(result, given[0] @ given[1])
+
+    def before_store(op: Operation) -> bool:
+        return isinstance(op, sched.BarrierOp) and isinstance(op.next_op, sched.StoreOp)
+
+    (finding,) = find_hazards(kernel_of(without(module, before_store)))
+    assert finding.kind is HazardKind.WRITE_AFTER_READ

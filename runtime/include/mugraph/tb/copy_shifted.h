@@ -59,7 +59,8 @@ struct CopyShifted {
   }
 };
 
-// Each thread stores the aligned 16 bytes that begin in its vector, of which some are in the next one of the row.
+// Each thread stores the aligned 16 bytes that begin in its vector, of which some are in the next one of the row. What
+// is left of a row before its first aligned 16 bytes and behind its last ones, lanes side by side store one by one.
 template <int kThreads, int kVector, class DstLayout, class SrcLayout, class... Dims>
 struct StoreShifted {
   using Partition = LinearPartition<kThreads, kVector, size_of<DstLayout>>;
@@ -68,55 +69,78 @@ struct StoreShifted {
   static_assert(access_of<SrcLayout, kVector>() == Access::kContiguous, "the source must keep vectors whole");
   static_assert(Rows::kFirstStride == 1 && Rows::kFirstExtent % kVector == 0,
                 "the destination must keep vectors contiguous");
-  static constexpr int kOfRow = Rows::kFirstExtent / kVector;
+  static constexpr int kColumns = Rows::kFirstExtent, kRows = Rows::kSize / kColumns, kOfRow = kColumns / kVector;
+  // As many rounds of at most 4, all alike.
+  static constexpr int kBatch = ceil_div(Partition::kRounds, ceil_div(Partition::kRounds, 4));
 
   // dst_global(i) = src_shared(i), where the destination has an element.
   template <class T, class... Counts>
   static __device__ __forceinline__ void run(T* dst_global, T const* src_shared, int thread, Counts... existing) {
     const VectorOffsets<kThreads, kVector, DstLayout> dst_offsets(thread);
-    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread);
-    const VectorOffsets<kThreads, kVector, SrcLayout> next_offsets(thread + 1);
-#pragma unroll 2
-    for (int round = 0; round < Partition::kRounds; ++round) {
-      if (!Partition::owns(thread, round)) continue;
-      const int vector = thread + round * kThreads;
-      const bool is_first = vector % kOfRow == 0, is_last = vector % kOfRow == kOfRow - 1;
-      const auto count_at = [&](int at) {
-        return existing_in_vector<kVector, Dims...>(static_cast<uint32_t>(at) * kVector, existing...);
+    const VectorOffsets<kThreads, kVector, SrcLayout> src_offsets(thread), next_offsets(thread + 1);
+    store_ends(dst_global, src_shared, thread, existing...);
+#pragma unroll 1
+    for (int first = 0; first < Partition::kRounds; first += kBatch) {
+      const auto each = [&](auto const& function) {
+        Partition::template each_owned<kBatch>(thread, first, function);
       };
-      const int count = count_at(vector), there = count + (is_last ? 0 : count_at(vector + 1));
-      T* const target = dst_global + dst_offsets(round);
-      const uint32_t past = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(target) % 16);
-      const int skipped = past == 0 ? 0 : kVector - static_cast<int>(past / sizeof(T));
-      Words<T, kVector> own, next;
-      own.load(src_shared + src_offsets(round));
-      next = own;
-      if (!is_last) next.load(src_shared + next_offsets(round));
-      if (is_first) store_some(target, own, 0, skipped < count ? skipped : count);
-      if (skipped + kVector <= there) {
+      Words<T, kVector> own[kBatch], next[kBatch];
+      each([&](int i) {
+        own[i].load(src_shared + src_offsets(first + i));
+        next[i] = own[i];
+        const int vector = thread + (first + i) * kThreads;
+        if (vector % kOfRow != kOfRow - 1) next[i].load(src_shared + next_offsets(first + i));
+      });
+      each([&](int i) {
+        const int vector = thread + (first + i) * kThreads;
+        T* const target = dst_global + dst_offsets(first + i);
+        const int skipped = before_aligned(target);
+        if (vector % kOfRow * kVector + skipped + kVector > existing_in_row(vector / kOfRow, existing...)) return;
         uint32_t words[8];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          words[i] = own.words[i];
-          words[4 + i] = next.words[i];
+        for (int word = 0; word < 4; ++word) {
+          words[word] = own[i].words[word];
+          words[4 + word] = next[i].words[word];
         }
-        shift(words, static_cast<uint32_t>(skipped * sizeof(T)), own.words);
-        own.store(target + skipped);
-      } else if (count > 0) {
-        store_some(target, own, skipped, count);
-        const int rest = there - kVector;
-        store_some(target + kVector, next, 0, rest < skipped ? rest : skipped);
-      }
+        shift(words, static_cast<uint32_t>(skipped * static_cast<int>(sizeof(T))), own[i].words);
+        own[i].store(target + skipped);
+      });
     }
   }
 
  private:
-  // The elements from `first` to `end` of a vector, one by one.
+  static constexpr int kLanes = kThreads < kVector ? kThreads : kVector;
+
+  // The elements from one on up to a multiple of 16 bytes.
   template <class T>
-  static __device__ __forceinline__ void store_some(T* target, Words<T, kVector> const& vector, int first, int end) {
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      if (first <= i && i < end) target[i] = vector.element(i);
+  static __device__ __forceinline__ int before_aligned(T const* target) {
+    const uint32_t past = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(target)) / sizeof(T);
+    return static_cast<int>((0u - past) % kVector);
+  }
+
+  template <class... Counts>
+  static __device__ __forceinline__ int existing_in_row(int row, Counts... existing) {
+    return existing_in_vector<kColumns, Dims...>(static_cast<uint32_t>(row) * kColumns, existing...);
+  }
+
+  // kLanes lanes a row; some threads are left over where these do not divide them.
+  template <class T, class... Counts>
+  static __device__ __forceinline__ void store_ends(T* dst_global, T const* src_shared, int thread,
+                                                    Counts... existing) {
+    constexpr int kAtOnce = kThreads / kLanes;
+    const VectorOffsets<1, 1, DstLayout> dst_offsets(0);
+    const VectorOffsets<1, 1, SrcLayout> src_offsets(0);
+#pragma unroll 4
+    for (int first = 0; first < kRows; first += kAtOnce) {
+      const int row = first + thread / kLanes;
+      if (row >= kRows || thread >= kAtOnce * kLanes) continue;
+      const int count = existing_in_row(row, existing...), start = row * kColumns;
+      const int before = before_aligned(dst_global + dst_offsets(start)), head = before < count ? before : count;
+      const int tail = (count - head) % kVector;
+      for (int i = thread % kLanes; i < head + tail; i += kLanes) {
+        const int at = start + (i < head ? i : count - tail + i - head);
+        dst_global[dst_offsets(at).value()] = src_shared[src_offsets(at).value()];
+      }
     }
   }
 };

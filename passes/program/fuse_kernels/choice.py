@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
@@ -151,7 +152,7 @@ class Found:
         """
         prepared = function.clone()
         prepare_program(prepared)
-        for each in (prepared, *with_an_axis(function, prepared)):
+        for each in chain([prepared], with_an_axis(function, prepared)):
             found = self._groups_in(each)
             if self.is_like(found):
                 return None if found.time == math.inf else _moved(found.joined(), function)

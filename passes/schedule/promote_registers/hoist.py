@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 from xdsl.ir import Operation, SSAValue
@@ -20,7 +19,7 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
     """The operators of the loop whose operands do not change in it, in the order of the text.
 
     Element-wise operators, masks of places in the tile and reductions that write buffers which
-    nothing else writes; moves of parts of tiles where all that writes to a buffer is such moves.
+    nothing else writes.
     """
     phases = list(phases_of_kernel(kernel))
     loop = next((phase for phase in phases if isinstance(phase, sched.ForloopOp)), None)
@@ -32,16 +31,7 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
     loops = [op for op in kernel.walk() if isinstance(op, sched.ForloopOp)]
     changing = {value for each in loops for value in Uses.of(list(each.walk())).writers}
     found: list[Operation] = []
-    moves: dict[SSAValue, list[Operation]] = defaultdict(list)
     for op in inside:
-        if isinstance(op, sched.MoveOp):
-            target, parts = op.destination, moves[op.destination]
-            if _is_buffer(target) and _is_buffer(op.source) and op.source not in changing:
-                parts.append(op)
-                if len(parts) == len(uses.writers[target]):
-                    found += parts
-                    changing.discard(target)
-            continue
         if not isinstance(op, sched.MapOp | sched.ReduceOp) and not _is_still_mask(op):
             continue
         written = written_by(op)

@@ -13,10 +13,11 @@ from xdsl.passes import PassPipeline
 
 import mugraph
 import mugraph.build as mi
-from mugraph.dialects import kn
+from mugraph.dialects import kn, tb
 from mugraph.dialects.tensor_types import shape_of
 from mugraph.passes.compile import planned_then_scheduled
-from mugraph.passes.program.fuse_kernels import prepare_program
+from mugraph.passes.program.fuse_kernels import fuse_program, prepare_program
+from mugraph.passes.targets import target_named
 from mugraph.runtime.cuda import only_function
 from mugraph.runtime.interpreter import run_function
 
@@ -107,6 +108,25 @@ def test_several_queries_read_keys_where_they_are() -> None:
     results = [run_function(each, "mugraph", given)[0] for each in (module, kernels)]
     np.testing.assert_allclose(results[1], results[0], rtol=1e-2, atol=1e-2)
     assert not any(isinstance(op, kn.CopyOp) for op in kernels.walk())
+
+
+def test_heads_get_copies_where_a_batch_leaves_no_axis_for_rows() -> None:
+    graph = mi.KernelGraph()
+    q = graph.new_input((2, HEADS, 512, 64), dtype=mi.float16)
+    k, v = (graph.new_input((2, GROUPS, 512, 64), dtype=mi.float16) for _ in range(2))
+    scores = mi.matmul(q, mi.transpose(repeated(k), (0, 1, 3, 2)), dtype=mi.float32) * 0.125
+    scores = mi.mask(scores, lambda *places: places[-2] - places[-1])
+    graph.mark_output(mi.matmul(mi.cast(mi.softmax(scores), mi.float16), repeated(v)))
+    module = graph.module()
+    kernels = module.clone()
+    fuse_program(only_function(kernels), target_named("h200"))
+    assert not any(isinstance(op, kn.MatmulOp) for op in kernels.walk())
+    made = [op for op in kernels.walk() if isinstance(op, kn.CustomizedOp)]
+    products = (sum(isinstance(each, tb.MatmulOp) for each in op.walk()) for op in made)
+    assert [*filter(None, products)] == [2]
+    given = [each.astype(np.float16) for each in drawn(module)]
+    results = [run_function(each, "mugraph", given)[0] for each in (module, kernels)]
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-2, atol=1e-2)
 
 
 def test_halves_of_a_transpose_are_read_where_they_are() -> None:

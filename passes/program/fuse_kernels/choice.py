@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
 from mugraph.dialects import kn
 from mugraph.dialects.likeness import likeness_of
+from mugraph.dialects.named_extents import EXTENTS, LENGTHS
 from mugraph.passes.program.chunk_scans import chunk_scans
 from mugraph.passes.program.chunk_scans.analysis import LONG_CHUNK, MATRIX_CHUNK, scans_of
 from mugraph.passes.program.decompose_program import decompose_program
@@ -22,7 +24,7 @@ from mugraph.passes.program.fuse_kernels.copied import is_free
 from mugraph.passes.program.fuse_kernels.errors import NoKernelError
 from mugraph.passes.program.fuse_kernels.fusion import Fusion
 from mugraph.passes.program.fuse_kernels.groups import Group
-from mugraph.passes.program.fuse_kernels.heads import join_heads
+from mugraph.passes.program.fuse_kernels.heads import join_heads, repeat_heads
 from mugraph.passes.program.fuse_kernels.long_rows import divide_rows
 from mugraph.passes.program.fuse_kernels.merging import merged
 from mugraph.passes.program.fuse_kernels.packed_products import (
@@ -64,11 +66,16 @@ def take_apart(function: FuncOp) -> list[str]:
     return reasons
 
 
-def prepare_program(function: FuncOp) -> None:
-    """Takes operators apart, and moves views up to the arguments."""
+def prepare_program(function: FuncOp, *, repeat: bool = False) -> None:
+    """Takes operators apart, and moves views up to the arguments.
+
+    With ``repeat`` heads of several rows that share a matrix get a copy of it each.
+    """
     take_apart(function)
     take_concatenations_apart(function)
     simplify_program(function)
+    if repeat:
+        repeat_heads(function)
     join_heads(function)
     hoist_views(function)
     simplify_program(function)
@@ -76,12 +83,22 @@ def prepare_program(function: FuncOp) -> None:
     write_results_again(function)
 
 
-def fold_prepared(function: FuncOp) -> bool:
-    """Makes leading dimensions of a prepared program one; returns whether there are such."""
-    if not fold_leading(function):
-        return False
-    simplify_program(function)
-    return True
+def with_an_axis(written: FuncOp, prepared: FuncOp) -> Iterator[FuncOp]:
+    """Copies of a program, prepared so that leading dimensions of products leave an axis for rows.
+
+    One has some of the dimensions as one; one has no groups of heads that share a matrix.  Where a
+    call says extents or lengths heads share it: copies are of all that there is room for.
+    """
+    folded = prepared.clone()
+    if fold_leading(folded):
+        simplify_program(folded)
+        yield folded
+    if EXTENTS in written.attributes or LENGTHS in written.attributes:
+        return
+    repeated = written.clone()
+    prepare_program(repeated, repeat=True)
+    if likeness_of(repeated) != likeness_of(prepared):
+        yield repeated
 
 
 @dataclass
@@ -97,18 +114,16 @@ class Found:
     def of(cls, function: FuncOp, target: Target, *, certificates: bool = False) -> Found:
         """The kernels of least estimated time of a function as it is written.
 
-        Where leading dimensions leave no axis for rows, also of one with some of them as one.
+        Where leading dimensions leave no axis for rows, also of what ``with_an_axis`` makes of it.
         """
+        written = function.clone()
         prepare_program(function)
-        found = cls.of_prepared(function, target, certificates=certificates)
-        if not leaves_no_axis(function):
-            return found
-        folded = function.clone()
-        if not fold_prepared(folded):
-            return found
-        known = found.fusion.known
-        other = cls.of_prepared(folded, target, certificates=certificates, known=known)
-        return _moved(other, function) if other.time < found.time else found
+        best = found = cls.of_prepared(function, target, certificates=certificates)
+        for other in with_an_axis(written, function) if leaves_no_axis(function) else ():
+            known = found.fusion.known
+            made = cls.of_prepared(other, target, certificates=certificates, known=known)
+            best = min(best, made, key=lambda found: found.time)
+        return best if best is found else _moved(best, function)
 
     @classmethod
     def of_prepared(
@@ -137,12 +152,11 @@ class Found:
         """
         prepared = function.clone()
         prepare_program(prepared)
-        found = self._groups_in(prepared)
-        if not self.is_like(found) and fold_prepared(prepared):
-            found = self._groups_in(prepared)
-        if not self.is_like(found) or found.time == math.inf:
-            return None
-        return _moved(found.joined(), function)
+        for each in chain([prepared], with_an_axis(function, prepared)):
+            found = self._groups_in(each)
+            if self.is_like(found):
+                return None if found.time == math.inf else _moved(found.joined(), function)
+        return None
 
     def _groups_in(self, function: FuncOp) -> Found:
         """The same groups of the operators of a prepared function."""

@@ -5,6 +5,9 @@ query a head, the products with the repeated keys are those of a matrix that has
 rows: nothing is repeated, and a tile of keys is read once for all of them.  With several, heads are
 numbered by their group and their place in it: then the keys are broadcast along the places, which
 is a matter of indices, and no copy.
+
+A batch, groups and places in them take all axes of a grid, and leave none for rows.  Then each head
+may have a copy of its keys: such a copy is small beside the scores, which are no tensor so.
 """
 
 from __future__ import annotations
@@ -194,6 +197,35 @@ class KeepJoined(RewritePattern):
         apart = kn.ReshapeOp(new.results[0], op.result.type)
         self.joined[apart.result] = heads
         rewriter.replace(op, [new, apart])
+
+
+@dataclass
+class RepeatHeads(RewritePattern):
+    """Products of heads with copies of the matrices that several of them share, one for each."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: kn.MatmulOp, rewriter: PatternRewriter, /) -> None:
+        """Rewrites products whose right operand is repeated for heads of several rows."""
+        found = repeated_operand(op.rhs)
+        if found is None or shape_of(op.lhs.type)[-2] == 1:
+            return
+        *leading, groups, _, rows, columns = shape_of(found.source.type)
+        each = _typed(found.source, (*leading, groups, found.repeats, rows, columns))
+        heads = _typed(found.source, (*leading, groups * found.repeats, rows, columns))
+        broadcast = kn.BroadcastOp(found.source, each)
+        copy = kn.CopyOp(broadcast.result, each)
+        new: list[Operation] = [broadcast, copy, kn.ReshapeOp(copy.result, heads)]
+        if found.is_transposed:
+            rank = len(shape_of(heads))
+            order = (*range(rank - 2), rank - 1, rank - 2)
+            new.append(kn.TransposeOp(new[-1].results[0], order))
+        rewriter.insert(new, InsertPoint.before(op))
+        rewriter.replace_uses_with_if(op.rhs, new[-1].results[0], lambda use: use.operation is op)
+
+
+def repeat_heads(function: FuncOp) -> None:
+    """Gives each of several heads a copy of the matrix that they share, if they have many rows."""
+    PatternRewriteWalker(RepeatHeads(), apply_recursively=False).rewrite_region(function.body)
 
 
 def join_heads(function: FuncOp) -> None:

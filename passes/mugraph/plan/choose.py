@@ -93,6 +93,8 @@ def _near(graph: CustomizedOp) -> set[Operation]:
     waiting = deque[Operation]([graph])
     while waiting:
         op = waiting.popleft()
+        if distances[op] == NEAR:
+            continue
         tensors = [*op.results, *(each for each in op.operands if each.owner is not block)]
         tied = [each.owner for each in tensors]
         tied += [use.operation for each in tensors for use in each.uses]

@@ -262,6 +262,9 @@ class LowerThreadblockPass(TargetPass):
 
     A part that is written and cannot be is an error that says what fits.
 
+    Kernels that differ in names alone, of tensors that are constant and aligned alike, become one
+    schedule, which is launched several times; those whose extents a call says do not.
+
     Pre-conditions: ``--resolve-layout``, and ``--decompose-threadblock`` where the graph has
     composite operators.
     """

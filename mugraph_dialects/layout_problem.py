@@ -17,7 +17,8 @@ Source: Mirage's document "The CUDA Transpiler", "Layout Resolution".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -162,6 +163,28 @@ class LayoutProblem:
             self._mention(when)
             costs = self.lower_bounds if is_bound else self.soft
             costs.append(SoftCost(weight, when, reason))
+
+    def repeat(
+        self,
+        costs: Sequence[SoftCost],
+        groups: Sequence[Sequence[Variable]],
+        numbers: Mapping[int, int],
+    ) -> None:
+        """Costs, and groups of which at most one holds, once more, for tensors of other numbers."""
+        others: dict[Literal, Literal] = {}
+        for literal in itertools.chain.from_iterable(cost.when for cost in costs):
+            if literal not in others:
+                variable, positive = literal
+                owner = numbers[variable.owner]
+                others[literal] = Literal(variable._replace(owner=owner), positive)
+        self._mention([*others.values()])
+        self.soft += [
+            SoftCost(weight, tuple([others[each] for each in when]), reason)
+            for weight, when, reason in costs
+        ]
+        for group in groups:
+            own = [Literal(each._replace(owner=numbers[each.owner])) for each in group]
+            self.require_at_most_one(own)
 
     def fix_strides(self, value: SSAValue, strides: Sequence[int]) -> None:
         """The strides of ``value``, in elements, are given and not to be chosen."""

@@ -32,7 +32,13 @@ from mugraph.runtime.compile import (
     require_cublas,
 )
 from mugraph.runtime.library_sources import Sources
-from mugraph.runtime.toolchain import Toolchain, ToolchainError, find_toolchain, run_compiler
+from mugraph.runtime.toolchain import (
+    HOST_OPTIMIZATION,
+    Toolchain,
+    ToolchainError,
+    find_toolchain,
+    run_compiler,
+)
 from mugraph.version import __version__
 
 MANIFEST = "manifest.json"
@@ -182,7 +188,8 @@ def _compile_all(
         keep = f"keep/{Path(path).stem}"
         (folder / keep).mkdir(parents=True)
         command = [
-            *(str(toolchain.nvcc), "-std=c++17", "-O3", "--expt-relaxed-constexpr", "-c"),
+            *(str(toolchain.nvcc), "-std=c++17", "--expt-relaxed-constexpr", "-c"),
+            *HOST_OPTIMIZATION,
             *(flag for kind in kinds for flag in kind.compiler_flags()),
             *("-Xcompiler", "-fPIC,-fvisibility=hidden,-frandom-seed=mugraph"),
             # Intermediate files whose names do not change from run to run.

@@ -16,6 +16,7 @@ from mugraph.codegen.architecture import Architecture
 from mugraph.errors import UserError
 from mugraph.runtime.cache import cache_entry, keep_failure
 from mugraph.runtime.toolchain import (
+    HOST_OPTIMIZATION,
     Cublas,
     Toolchain,
     ToolchainError,
@@ -158,7 +159,7 @@ def _compile(
 ) -> Path:
     command = [
         "-std=c++17",
-        "-O3",
+        *HOST_OPTIMIZATION,
         "--expt-relaxed-constexpr",
         *Architecture(arch).compiler_flags(with_ptx=with_ptx),
         *(f"-I{path}" for path in toolchain.include_paths),

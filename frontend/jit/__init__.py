@@ -9,7 +9,7 @@ same kernel of what ``mg-compile`` wrote, on machines that cannot compile.
 """
 
 from mugraph.jit.arguments import ArgumentError
-from mugraph.jit.compilation import Graph, compile, compile_all
+from mugraph.jit.compilation import Graph, compile, compile_all, compile_beside
 from mugraph.jit.cpu import CpuKernel
 from mugraph.jit.cuda import CudaKernel
 from mugraph.jit.kernel import Kernel
@@ -25,5 +25,6 @@ __all__ = [
     "MeshKernel",
     "compile",
     "compile_all",
+    "compile_beside",
     "load",
 ]

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -270,6 +271,22 @@ def compile_all(
         # The passes of the next graph run while nvcc compiles the last one.
         begun = [pool.submit(finish, _prepare(graph, arch, {}, plan, fuse=fuse)) for graph in every]
         return [each.result() for each in begun]
+
+
+def compile_beside(
+    graph: Graph, arch: str = "native", *, fuse: bool = True
+) -> Callable[[], Kernel]:
+    """Runs the passes of :func:`compile` and begins to run nvcc; the result waits for the kernel.
+
+    So nvcc runs beside the passes of the next graph.  What it refuses is raised by the result.
+    """
+    return _compilers().submit(_prepare(graph, arch, {}, None, fuse=fuse)).result
+
+
+@cache
+def _compilers() -> ThreadPoolExecutor:
+    """Threads that wait for nvcc, which takes a processor, and memory for its headers."""
+    return ThreadPoolExecutor(max_workers=max(2, min(8, (os.cpu_count() or 2) // 2)))
 
 
 def _prepare(

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from mugraph.codegen.architecture import choose_architecture
 from mugraph.codegen.c_abi import CInterface, interface_as_written
 from mugraph.dialects.named_extents import is_open
 from mugraph.errors import UserError, first_line
-from mugraph.jit import CpuKernel, Kernel, compile
+from mugraph.jit import CpuKernel, Kernel, compile, compile_beside
 from mugraph.jit.mesh import MeshKernel
 from mugraph.passes.program.bucket_extents import bucket_extents
 from mugraph.passes.targets import DEFAULT_TARGET, default_targets
@@ -144,14 +144,20 @@ def _compile_graph(
 
     parts = split_off_programs(graph_module, refusal, report.stays)
     _say_what_is_known_late(parts)
-    compiled: dict[str, Compiled] = {}
-    for name, part in programs_of(parts).items():
+    begun: dict[str, Callable[[], Compiled]] = {}
+    programs = programs_of(parts)
+    waiting: dict[str, tuple[Callable[[], Compiled], float]] = {}
+    for name, part in programs.items():
+        start = perf_counter()
+        # nvcc compiles it while the next ones are planned.
+        waiting[name] = _begin_part(part, weights, begun, setting), perf_counter() - start
+    for name, part in programs.items():
         calls = [node for node in part.graph.nodes if node.op == "call_function"]
         calls = [node for node in calls if node.target is not operator.getitem]
         operators = Counter(str(node.target) for node in calls)
-        start = perf_counter()
+        (compiled, spent), start = waiting[name], perf_counter()
         try:
-            made = _compile_part(part, weights, compiled, setting)
+            made = compiled()
         except (UserError, BuildError, DiagnosticException) as error:
             reason = first_line(error)
             warnings.warn(f"a part of the model stays in torch: {reason}", stacklevel=2)
@@ -160,7 +166,7 @@ def _compile_graph(
             continue
         likes = [tensor_like(node.meta["val"]) for node in _tensors_of(part)]
         results = [tensor_like(node.meta["val"]) for node in results_of(part)]
-        island = Island(name, operators, made.kernels, perf_counter() - start)
+        island = Island(name, operators, made.kernels, spent + perf_counter() - start)
         report.islands.append(island)
         if made.kernel is not None:
             program = as_module(made.kernel, likes, results, part)
@@ -208,25 +214,43 @@ class Compiled:
     kernels: Kernels | None
 
 
-def _compile_part(
-    part: Any, weights: set[str], compiled: dict[str, Compiled], setting: Setting
-) -> Compiled:
-    """The kernel of a part; those that are the same program share one."""
+def _begin_part(
+    part: Any, weights: set[str], begun: dict[str, Callable[[], Compiled]], setting: Setting
+) -> Callable[[], Compiled]:
+    """Begins to compile a part, and waits for its kernel when it is called.
+
+    Parts that are the same program share one.  What is refused is raised by the result.
+    """
     inputs = _tensors_of(part)
     constant = [node.name in weights for node in inputs]
     devices = setting.devices if any(map(is_exchange, part.graph.nodes)) else None
-    module = translate(part, PROGRAM, constant, tf32=setting.tf32, devices=devices).module()
-    written = str(module)
-    if written not in compiled:
-        device_type = _device_type(inputs)
-        if devices is not None:
-            made = Compiled(compile_for(devices, module, device_type), None)
-        elif setting.explains:
-            made = _explained(module, device_type)
-        else:
-            made = Compiled(MAKERS[device_type](module), None)
-        compiled[written] = made
-    return compiled[written]
+    try:
+        module = translate(part, PROGRAM, constant, tf32=setting.tf32, devices=devices).module()
+        written = str(module)
+        if written not in begun:
+            device_type = _device_type(inputs)
+            if devices is not None:
+                made = partial(Compiled, compile_for(devices, module, device_type), None)
+            elif setting.explains:
+                made = partial(_itself, _explained(module, device_type))
+            else:
+                made = cache(partial(_with_kernel, MAKERS[device_type](module)))
+            begun[written] = made
+        return begun[written]
+    except (UserError, BuildError, DiagnosticException) as error:
+        return partial(_refuse, error)
+
+
+def _refuse(error: Exception) -> Compiled:
+    raise error
+
+
+def _itself(made: Compiled) -> Compiled:
+    return made
+
+
+def _with_kernel(wait: Callable[[], Kernel]) -> Compiled:
+    return Compiled(wait(), None)
 
 
 def _explained(module: ModuleOp, device: str) -> Compiled:
@@ -239,11 +263,11 @@ def _explained(module: ModuleOp, device: str) -> Compiled:
     target = choose_architecture(architecture, [*default_targets()])
     kernels = fuse_and_explain(fused, target)
     if is_open(only_function(module)):
-        return Compiled(_compiled(module), kernels)
+        return Compiled(_begun(module)(), kernels)
     try:
         return Compiled(compile(fused, fuse=False), kernels)
     except DiagnosticException:
-        return Compiled(_compiled(module), kernels)
+        return Compiled(_begun(module)(), kernels)
 
 
 def _at_largest(module: ModuleOp) -> ModuleOp:
@@ -260,16 +284,22 @@ def _keep_call(island: Island, program: Any, given: tuple[Any, ...]) -> None:
     island.call = partial(program, *given)
 
 
-def _compiled(module: ModuleOp) -> Kernel:
+def _begun(module: ModuleOp) -> Callable[[], Kernel]:
     """The kernel of a program; one of each operator where those that are found do not compile."""
     divide_into_buckets(module)
     try:
-        kernel = compile(module)
+        wait = compile_beside(module)
     except DiagnosticException as error:
         reason = first_line(error)
         warnings.warn(f"operators share no kernels in a part of the model: {reason}", stacklevel=2)
-        kernel = compile(module, fuse=False)
-    require_room(kernel.interface, import_torch().cuda.get_device_properties().total_memory)
+        wait = compile_beside(module, fuse=False)
+    memory = import_torch().cuda.get_device_properties().total_memory
+    return partial(_with_room, wait, memory)
+
+
+def _with_room(wait: Callable[[], Kernel], memory: int) -> Kernel:
+    kernel = wait()
+    require_room(kernel.interface, memory)
     return kernel
 
 
@@ -287,15 +317,19 @@ def require_room(interface: CInterface, memory: int) -> None:
         )
 
 
-def _interpreted(module: ModuleOp) -> Kernel:
+def _interpreted(module: ModuleOp) -> Callable[[], Kernel]:
     """The program on a CPU: all its layouts are written, so that no kernel need be planned."""
     module.verify()
     # The interface is that of the largest extents.
-    return CpuKernel(module, interface_as_written(only_function(_at_largest(module))))
+    interface = interface_as_written(only_function(_at_largest(module)))
+    return partial(CpuKernel, module, interface)
 
 
-MAKERS: dict[str, Callable[[ModuleOp], Kernel]] = {"cpu": _interpreted, "cuda": _compiled}
-"""How a program is made to run on each type of device."""
+MAKERS: dict[str, Callable[[ModuleOp], Callable[[], Kernel]]] = {
+    "cpu": _interpreted,
+    "cuda": _begun,
+}
+"""How a program is made to run on each type of device: begun, and then waited for."""
 
 
 def _device_type(inputs: Sequence[Any]) -> str:

@@ -137,9 +137,10 @@ class Order:
             more = [each for each in _needed(stack.pop()) if self.missing.get(each) is not None]
             stack += [each for each in more if each not in waiting]
             waiting.update(more)
-        needed = [each for each in self.ready if each in waiting]
-        longest = max(self.heights[each] for each in needed)
-        self.launch_kinds_of([each for each in needed if self.heights[each] == longest])
+        while self.missing[op]:
+            needed = [each for each in self.ready if each in waiting]
+            longest = max(self.heights[each] for each in needed)
+            self.launch_kinds_of([each for each in needed if self.heights[each] == longest])
 
 
 def _needed(op: Operation) -> list[Operation]:
@@ -175,8 +176,7 @@ def in_launches(block: Block, order: Order) -> list[list[Operation]]:
     for op in ops:
         if op in order.kinds or isinstance(op, SharesMemory):
             continue
-        while order.missing[op]:
-            order.launch_for(op)
+        order.launch_for(op)
         if op is ops[-1]:
             order.launch_unused()
         order.launch([op])

@@ -52,7 +52,7 @@ def share_kernels(module: ModuleOp) -> None:
 
 @dataclass(frozen=True)
 class ShareKernelsPass(ModulePass):
-    """Merges identical kernels into one, such as those of a model's layers.
+    """Merges identical kernels into one, such as those of layers whose extents a call says.
 
     Two kernels are merged if they differ only in names, and if their launches have constant
     tensors, and equally aligned tensors, in the same places. The first kernel is launched instead

@@ -88,3 +88,34 @@ def test_the_runner_up_is_the_best_without_the_choice() -> None:
         layout, other = report.runner_up
         assert layout != report.layout
         assert other.is_optimal and other.cost >= solution.cost
+
+
+def test_like_kernels_are_charged_alike() -> None:
+    kernel = """
+  %{y} = kn.customized %{x}, %{w} grid [2, 1, 1] block [128, 1, 1] forloop 2 {{
+  ^bb0(%dx: tensor<64x128xf16>, %dw: tensor<128x128xf16>):
+    %sx = tb.input %dx imap [-1, -1, -1] fordim 1 : tensor<64x128xf16> -> !tb.stensor<64x64xf16>
+    %sw = tb.input %dw imap [1, -1, -1] fordim 0 : tensor<128x128xf16> -> !tb.stensor<64x64xf16>
+    %m = tb.matmul %sx, %sw : (!tb.stensor<64x64xf16>, !tb.stensor<64x64xf16>)
+      -> !tb.stensor<64x64xf16>
+    %{a} = tb.forloop_accum none %m : !tb.stensor<64x64xf16> -> !tb.stensor<64x64xf16>
+    tb.output %{a} omap [1, -1, -1] : !tb.stensor<64x64xf16> -> tensor<64x128xf16>
+  }} : (tensor<64x128xf16>, tensor<128x128xf16>) -> tensor<64x128xf16>"""
+
+    def costs(name: str) -> tuple[list[object], ...]:
+        """What is charged of three kernels of which the last has a tile of another name."""
+        arguments = "%x: tensor<64x128xf16>, %w: tensor<128x128xf16>"
+        of_layers = ("x", "y", "a"), ("y", "z", "a"), ("z", "o", name)
+        layers = [kernel.format(x=x, w="w", y=y, a=a) for x, y, a in of_layers]
+        text = f"""
+func.func @f({arguments}) -> tensor<64x128xf16> {{{"".join(layers)}
+  func.return %o : tensor<64x128xf16>
+}}"""
+        function = next(op for op in parse(text).walk() if isinstance(op, FuncOp))
+        problem = layout_problem_of(function, target_named("sm_90a"))
+        paid = [(cost.weight, cost.when) for cost in problem.soft]
+        return [*problem.variables], paid, [*problem.at_most_one]
+
+    # Kernels whose operators have other names are looked at for themselves.
+    again, alone = costs("a"), costs("b")
+    assert again == alone and again[2]

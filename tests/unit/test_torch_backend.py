@@ -372,6 +372,23 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+def test_all_programs_are_begun_before_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    makers, steps = import_module("mugraph.torch.backend").MAKERS, list[str]()
+    make = makers["cpu"]
+
+    def begin(module: Any) -> Callable[[], Any]:
+        wait = make(module)
+        steps.append("begun")
+        return lambda: (steps.append("waited for"), wait())[1]
+
+    monkeypatch.setitem(makers, "cpu", begin)
+    x = draw(3, 5)
+    # Two of the three programs are one.
+    eager, ours, _ = compiled(lambda x: ((x * 2).cumprod(0) * 2).cumprod(1) + 1, x)
+    assert_near(ours, eager)
+    assert steps == ["begun"] * 2 + ["waited for"] * 2
+
+
 @pytest.mark.parametrize(
     "kept, inputs, masked",
     [

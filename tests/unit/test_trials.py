@@ -35,3 +35,24 @@ def test_kernels_behind_a_kernel_are_empty_in_its_trial() -> None:
             assert trial.operands[0] is copies[0].results[0]
             assert [op.result_types for op in copies] == [op.result_types for op in kernels]
     assert str(module) == written
+
+
+def test_a_trial_has_what_is_near_its_kernel() -> None:
+    graph = mi.new_kernel_graph("chain")
+    x = graph.new_input((64, 512))
+    for _ in range(8):
+        x = mi.silu(mi.rms_norm(x) @ graph.new_input((512, 512)))
+    graph.mark_output(x)
+    module = graph.module()
+    function = only_function(module)
+    fuse_program(function, target_named("sm_90a"))
+    kernels = [op for op in function.walk() if isinstance(op, kn.CustomizedOp)]
+    written = str(module)
+    with trial_of(kernels[4]) as trial:
+        block = trial.parent
+        assert block is not None
+        copies = [op for op in block.ops if isinstance(op, kn.CustomizedOp)]
+        assert [likeness_of(op) for op in copies[:3]] == [likeness_of(op) for op in kernels[2:5]]
+        assert copies.index(trial) == 2 and len(copies) == 5
+        assert copies[0].operands[0] is kernels[1].results[0]
+    assert str(module) == written and len([*kernels[1].results[0].uses]) == 1

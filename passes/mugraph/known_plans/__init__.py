@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.kn import CERTIFICATE, CustomizedOp
+from mugraph.dialects.likeness import likeness_of as alike
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.tensor_types import op_label
 from mugraph.errors import UserError
@@ -47,9 +49,13 @@ def use_plans(
     this cannot be cut by is left out, with a warning.
     """
     changed: list[CustomizedOp] = []
+    known: dict[Hashable, tuple[Entry | None, Entry | None]] = {}
     for graph in custom_kernels(module):
-        own = database.find(structure_of(graph), gpu)
-        entry = own or database.nearest(*likeness_of(graph), gpu)
+        look = alike(graph, besides=(CERTIFICATE,))
+        if look not in known:
+            own = database.find(structure_of(graph), gpu)
+            known[look] = own, own or database.nearest(*likeness_of(graph), gpu)
+        own, entry = known[look]
         if entry is None or entry.plan == Plan():
             continue
         plan = graph.decided.over(entry.plan)

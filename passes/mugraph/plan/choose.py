@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mugraph.dialects.alignment import row_alignment
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.interfaces import SharesMemory
+from mugraph.dialects.kn import CustomizedOp, RegroupOp
 from mugraph.dialects.maps import AXES
 from mugraph.dialects.plan import Plan
 from mugraph.dialects.programming_model import GROUP_THREADS, VECTOR_BYTES
@@ -46,13 +49,20 @@ Products of 50,257 and 32,001 columns took 0.77 to 0.82 of the time of two consu
 H200 at depths of 768 to 2048, 0.92 and 1.03 at 3584, and 1.03 at 4096, in tiles of 64 of the depth
 (``benchmarks/results/odd_rows_h200.md``).
 """
+NEAR = 2
+"""Of how many tensors in a row a change of a kernel looks at who makes and who uses them.
+
+It looks at one: a kernel is merged with what uses its results, or computes what makes its operands.
+"""
 
 
 @contextmanager
 def trial_of(graph: CustomizedOp, plan: Plan | None = None) -> Generator[CustomizedOp]:
     """A copy of a kernel, in a copy of its function, to ask what a change would cost.
 
-    Kernels behind it are empty there, but where its own plan, or ``plan``, merges one with it.
+    The function has there only what is :data:`NEAR` the kernel, which uses what is farther away
+    where that stands.  Kernels behind it are empty, but where its own plan, or ``plan``, merges one
+    with it.
     """
     block = graph.parent
     assert block is not None
@@ -63,7 +73,10 @@ def trial_of(graph: CustomizedOp, plan: Plan | None = None) -> Generator[Customi
     trial.regions[0].add_block(copy)
     values: dict[SSAValue, SSAValue] = dict(zip(block.args, copy.args, strict=True))
     copies: dict[Operation, Operation] = {}
+    near = _near(graph)
     for op in block.ops:
+        if op not in near and not isinstance(op, ReturnOp):
+            continue
         if isinstance(op, CustomizedOp) and graph in copies and not merges:
             copies[op] = op.clone_without_regions(values)
             copies[op].regions[0].add_block(Block(arg_types=op.body.block.arg_types))
@@ -76,6 +89,32 @@ def trial_of(graph: CustomizedOp, plan: Plan | None = None) -> Generator[Customi
         yield own
     finally:
         trial.erase()
+
+
+def _near(graph: CustomizedOp) -> set[Operation]:
+    """The operators of a kernel's function that are tied to it by at most :data:`NEAR` tensors.
+
+    What makes a tensor and all that use it are tied by it; views do not count.
+    """
+    block = graph.parent
+    distances: dict[Operation, int] = {graph: 0}
+    waiting = deque[Operation]([graph])
+    while waiting:
+        op = waiting.popleft()
+        if distances[op] == NEAR:
+            continue
+        tensors = [*op.results, *(each for each in op.operands if each.owner is not block)]
+        tied = [each.owner for each in tensors]
+        tied += [use.operation for each in tensors for use in each.uses]
+        for other in tied:
+            if not isinstance(other, Operation) or isinstance(other, ReturnOp):
+                continue
+            is_view = isinstance(other, SharesMemory | RegroupOp)
+            distance = distances[op] + (not is_view)
+            if distance <= NEAR and distance < distances.get(other, NEAR + 1):
+                distances[other] = distance
+                (waiting.appendleft if is_view else waiting.append)(other)
+    return {*distances}
 
 
 def filled_plan(graph: CustomizedOp, plan: Plan, target: Target) -> Plan:

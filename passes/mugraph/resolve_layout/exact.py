@@ -21,7 +21,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
@@ -30,7 +30,8 @@ from xdsl.ir import Operation, SSAValue
 
 from mugraph.dialects import kn, tb
 from mugraph.dialects.interfaces import HasLayoutConstraints
-from mugraph.dialects.layout_problem import Bounded, LayoutProblem, Literal, Variable
+from mugraph.dialects.layout_problem import Bounded, LayoutProblem, Literal, SoftCost, Variable
+from mugraph.dialects.likeness import likeness_of
 from mugraph.dialects.partition import VECTOR_BYTES
 from mugraph.dialects.tb import STensorType
 from mugraph.dialects.tensor_types import AnyLayout, bytes_of, element_bytes_of, op_label, shape_of
@@ -42,7 +43,7 @@ from mugraph.passes.mugraph.resolve_layout.operator_costs import (
     Strides,
     layout_costs,
 )
-from mugraph.passes.mugraph.resolve_layout.problem import layout_candidates
+from mugraph.passes.mugraph.resolve_layout.problem import layout_candidates, tensors_in
 from mugraph.passes.mugraph.resolve_layout.site import Site, site_of
 from mugraph.passes.mugraph.resolve_layout.solution import holds
 from mugraph.passes.schedule.pipeline_loads.stages import MIN_STAGES
@@ -277,22 +278,83 @@ def charge_exact_costs(problem: LayoutProblem, function: FuncOp, target: Target)
     Accesses are counted for each combination of layouts, kinds with the fewest first, within
     ``COUNTING_STEPS``; of others a lower bound is charged.
     """
-    launches: list[tuple[_Charger, list[_Accesses]]] = []
+    launches: list[_Launch] = []
+    first: dict[Hashable, _Launch] = {}
     for op in function.body.block.ops:
-        graph = op if isinstance(op, kn.CustomizedOp) else None
-        charger = _Charger(problem, site_of(graph, target) if graph else Site(target))
-        ops = graph.body.block.ops if graph else (op,)
+        launch = _Launch(op, problem, target)
+        launch.like = first.setdefault(launch.look(), launch)
+        launches.append(launch)
+    counted = _counted([each for own in first.values() for each in own.accesses])
+    for launch in launches:
+        like = launch.like or launch
+        if like is launch or like.charger.bounded:
+            launch.charge([each in counted for each in like.accesses])
+        else:
+            launch.charge_as(like)
+
+
+class _Launch:
+    """What is charged of one operator, of which some are alike."""
+
+    def __init__(self, op: Operation, problem: LayoutProblem, target: Target) -> None:
+        self.op = op
+        self.graph = op if isinstance(op, kn.CustomizedOp) else None
+        self.problem = problem
+        self.target = target
+        self.like: _Launch | None = None
+        """The first launch that is like it, perhaps itself."""
+        self.costs: Sequence[SoftCost] = ()
+        self.groups: Sequence[Sequence[Variable]] = ()
+
+    @cached_property
+    def tensors(self) -> list[SSAValue]:
+        """All tensors of a custom kernel, in an order that is the same for those that are alike."""
+        if self.graph is None:
+            return []
+        inside = tensors_in(self.graph.body.block)
+        return [*self.graph.operands, *self.graph.results, *inside]
+
+    def look(self) -> Hashable:
+        """What decides what is charged, and what that is called; others are alone."""
+        if self.graph is None:
+            return self.op
+        return (
+            likeness_of(self.graph, besides=(kn.CERTIFICATE,)),
+            tuple(map(self.problem.strides_fixed_for, self.tensors)),
+            tuple(map(op_label, self.graph.body.block.ops)),
+        )
+
+    @cached_property
+    def charger(self) -> _Charger:
+        """Charges the problem."""
+        site = site_of(self.graph, self.target) if self.graph else Site(self.target)
+        return _Charger(self.problem, site)
+
+    @cached_property
+    def accesses(self) -> list[_Accesses]:
+        """All accesses to memory."""
+        ops = self.graph.body.block.ops if self.graph else (self.op,)
         taking_part = (inner for inner in ops if isinstance(inner, HasLayoutConstraints))
-        launches.append((charger, [each for o in taking_part for each in charger.accesses_of(o)]))
-    counted = _counted([each for _, accesses in launches for each in accesses])
-    for charger, accesses in launches:
-        for each in accesses:
-            if each in counted:
-                charger.add(each)
-            else:
-                charger.bound(each)
-        charge_all_bytes(problem, charger.site)
-        charger.settle()
+        return [each for op in taking_part for each in self.charger.accesses_of(op)]
+
+    def charge(self, is_counted: Sequence[bool]) -> None:
+        """Charges its accesses, or bounds of those that are not counted, and the bytes of tiles."""
+        costs, groups = len(self.problem.soft), len(self.problem.at_most_one)
+        for each, counts in zip(self.accesses, is_counted, strict=True):
+            (self.charger.add if counts else self.charger.bound)(each)
+        charge_all_bytes(self.problem, self.charger.site)
+        self.charger.settle()
+        self.costs, self.groups = self.problem.soft[costs:], self.problem.at_most_one[groups:]
+
+    def charge_as(self, other: _Launch) -> None:
+        """Charges what was charged of another launch that is like it."""
+        number_of = self.problem.number_of
+        tensors = zip(other.tensors, self.tensors, strict=True)
+        self.problem.repeat(
+            other.costs,
+            other.groups,
+            {number_of(theirs): number_of(own) for theirs, own in tensors},
+        )
 
 
 def _counted(accesses: Iterable[_Accesses]) -> set[_Accesses]:

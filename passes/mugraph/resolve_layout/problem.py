@@ -54,7 +54,7 @@ def tensors_of(function: FuncOp) -> Iterator[SSAValue]:
     An operator's results come before the values of its regions.  Tensors with nested modes of
     which operators see views alone (``--unfold-modes``) are left out: those views stand for them.
     """
-    return (value for value in _tensors_of_block(function.body.block) if not _is_unfolded(value))
+    return (value for value in tensors_in(function.body.block) if not _is_unfolded(value))
 
 
 def _is_unfolded(value: SSAValue) -> bool:
@@ -64,13 +64,14 @@ def _is_unfolded(value: SSAValue) -> bool:
     return isinstance(value.owner, ViewOp) or all(isinstance(user, ViewOp) for user in users)
 
 
-def _tensors_of_block(block: Block) -> Iterator[SSAValue]:
+def tensors_in(block: Block) -> Iterator[SSAValue]:
+    """Every DTensor and STensor of a block and of what is inside of its operators."""
     yield from (argument for argument in block.args if has_layouts(argument.type))
     for op in block.ops:
         yield from (result for result in op.results if has_layouts(result.type))
         for region in op.regions:
             for inner in region.blocks:
-                yield from _tensors_of_block(inner)
+                yield from tensors_in(inner)
 
 
 def build_layout_problem(function: FuncOp) -> LayoutProblem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from xdsl.dialects.builtin import f16, f32
@@ -74,8 +75,10 @@ def cut(graph: CustomizedOp) -> None:
         )
     left = plan.without(*TILE_PARTS)
     separate_phases(graph)
-    program = graph.parent_op() or graph
-    maxima = _count_of_maxima(program) if _count_of_maxima(graph) else 0
+    block = graph.parent
+    changed = [graph, *_users_of(graph)]
+    maxima = _count_of_maxima(changed)
+    others = set(block.ops) - {*changed} if maxima and block is not None else set[Operation]()
     had_maxima = take_out_running_maxima(graph)
     if had_maxima:
         left = left.without("online_softmax")
@@ -95,15 +98,23 @@ def cut(graph: CustomizedOp) -> None:
     if had_maxima:
         online_softmax(graph)
         online_softmax_of_parts(graph)
-        if _count_of_maxima(program) < maxima:
+        now = [graph] if block is None else [op for op in block.ops if op not in others]
+        if _count_of_maxima(now) < maxima:
             raise RetileError(
                 f"{label}: no other kernel can add up under this plan what blocks have added up "
                 "below running maxima of their own; write split_k = 1, or another grid"
             )
 
 
-def _count_of_maxima(program: Operation) -> int:
-    return sum(isinstance(op, tb.ReductionMaxOp) for op in program.walk())
+def _users_of(graph: CustomizedOp) -> list[Operation]:
+    """The operators that use the results of a kernel."""
+    return [*dict.fromkeys(use.operation for result in graph.results for use in result.uses)]
+
+
+def _count_of_maxima(ops: Iterable[Operation]) -> int:
+    """How many running maxima kernels among some operators have."""
+    kernels = (op for op in ops if isinstance(op, CustomizedOp))
+    return sum(isinstance(op, tb.ReductionMaxOp) for each in kernels for op in each.walk())
 
 
 class RetilePass(GraphPass):

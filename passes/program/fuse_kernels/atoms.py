@@ -162,6 +162,7 @@ class SplitProducts:
         self.atoms = Atoms.of_program(operators)
         self.numbers: dict[Atom, int] = {}
         self.known: dict[SSAValue, int] = {}
+        self.parts_of: dict[SSAValue, list[list[Atom]]] = {}
         self.split: dict[Operation, list[tuple[int, int]]] = {}
         """Of each product the rows and the columns that are split, and all but their last part."""
         for op in operators:
@@ -183,7 +184,9 @@ class SplitProducts:
 
     def parts(self, value: SSAValue) -> list[list[Atom]]:
         """The atoms of each dimension of a tensor."""
-        return [leaves(dim) for dim in self.atoms.dims(value)]
+        if value not in self.parts_of:
+            self.parts_of[value] = [leaves(dim) for dim in self.atoms.dims(value)]
+        return self.parts_of[value]
 
     def refuse(self, operators: Sequence[Operation], stored: Sequence[SSAValue]) -> bool:
         """Whether a product is split within a group, and a result lacks its matrices."""

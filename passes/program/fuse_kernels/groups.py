@@ -126,10 +126,9 @@ class Program:
         """What may share a kernel with others; of :attr:`moving` that depends on where it is."""
         self.views_of: list[Group] = [0] * len(operators)
         """The views of what each operator computes, and views of them."""
-        for number in reversed(range(len(operators))):
-            for view in bits(self.views & ~((1 << number + 1) - 1)):
-                if self.needed[view] == 1 << number:
-                    self.views_of[number] |= 1 << view | self.views_of[view]
+        for view in reversed([*bits(self.views)]):
+            if self.needed[view].bit_count() == 1:
+                self.views_of[self.needed[view].bit_length() - 1] |= 1 << view | self.views_of[view]
         self.copied: Group = sum({1 << place[op] | self.views_of[place[op]] for op in copied})
         """Views that need a copy, and views of them: a kernel computes none, so it stores none."""
         spread = self._in_order(self._units(apart=apart, spread=True))

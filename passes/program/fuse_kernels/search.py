@@ -63,10 +63,12 @@ class Search:
     try_at_once: Callable[[Iterable[Group]], None] = lambda _: None
     times: dict[Group, float] = field(default_factory=dict[Group, float])
     """What each group takes that a step has, or at least takes."""
+    refused: set[Group] = field(default_factory=set[Group])
+    """Groups that no step has, as their bounds are infinite: they are many."""
     known: set[Group] = field(default_factory=set[Group])
     """Those whose costs were asked for."""
     filed: int = 0
-    """How many groups are in :attr:`of_kinds`, but for impossible ones."""
+    """How many groups of :attr:`times` were looked at for :attr:`of_kinds`."""
     of_kinds: dict[Hashable, list[Group]] = field(default_factory=lambda: defaultdict(list))
     """Groups by their kinds."""
     sharpened: set[Group] = field(default_factory=set[Group])
@@ -152,37 +154,49 @@ class Search:
         """The steps to the prefixes that end in a segment."""
         segment = self.program.segments[number]
         prefixes = self.program.prefixes(segment.start, segment.units)
-        earlier: list[tuple[int, int, Group]] = []
+        size_of = self.program.size
+        earlier: list[tuple[int, int, Group, int]] = []
         if reach < 0:
-            earlier.append((number + 1, 0, self.program.segments[0].start))
+            first = self.program.segments[0].start
+            earlier.append((number + 1, 0, first, size_of(first)))
         for other in range(max(reach, 0), number):
             ends = self.places[other].prefixes()
-            earlier += [(number - other, place, prefix) for place, prefix in enumerate(ends)]
+            earlier += [
+                (number - other, place, prefix, size_of(prefix))
+                for place, prefix in enumerate(ends)
+            ]
         steps: list[list[Step]] = []
         for place, prefix in enumerate(prefixes):
             steps.append([])
-            for back, before, shorter in earlier:
+            size = size_of(prefix)
+            for back, before, shorter, least in earlier:
                 if shorter | prefix != prefix:
                     continue
                 self.looked_at += 1
+                if size - least > MOST_OPERATORS:
+                    continue
                 added = prefix ^ shorter
                 if added not in self.kernels:
                     self.kernels[added] = self._kernel(added)
                 group = self.kernels[added]
                 if group:
                     steps[-1].append(Step(back, before, group, added ^ group))
-            earlier.append((0, place, prefix))
+            earlier.append((0, place, prefix, size))
         return Stretch(start, prefixes, steps)
 
     def _kernel(self, added: Group) -> Group:
         """What a kernel computes of what a step adds; nothing where it cannot be one kernel."""
-        if self.program.size(added) > MOST_OPERATORS:
-            return 0
         group = self.program.without_loose_views(added)
+        if group in self.refused:
+            return 0
         if group not in self.times:
             possible = self.program.is_connected(group)
             possible = possible and all(part & ~group for part in self.impossible)
-            self.times[group] = self.bound(group) if possible else math.inf
+            time = self.bound(group) if possible else math.inf
+            if time == math.inf:
+                self.refused.add(group)
+                return 0
+            self.times[group] = time
         return group if self.times[group] < math.inf else 0
 
     @property

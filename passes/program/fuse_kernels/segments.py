@@ -23,6 +23,7 @@ from mugraph.passes.program.fuse_kernels.groups import (
     Group,
     Program,
     Segment,
+    Unit,
     bits,
     is_given,
 )
@@ -195,15 +196,18 @@ def _divided(program: Program, numbers: Sequence[int], *, apart: bool) -> Progra
     for unit, number in zip(program.units, numbers, strict=True):
         place.update(dict.fromkeys(bits(unit.whole), number))
     in_order = [operators[number] for number in sorted(place, key=place.__getitem__)]
-    ordered = Program(in_order, apart=apart)
-    counts = [list(place.values()).count(number) for number in range(-1, max(numbers) + 1)]
+    ordered, segment_of = Program(in_order, apart=apart), sorted(place.values())
+    units: list[list[Unit]] = [[] for _ in range(max(numbers) + 1)]
+    for unit in ordered.units:
+        for number in dict.fromkeys(segment_of[each] for each in bits(unit.whole)):
+            if number >= 0:
+                units[number].append(unit)
     segments: list[Segment] = []
-    end = counts[0]
-    for count in counts[1:]:
-        start, end = end, end + count
-        own = (1 << end) - (1 << start)
-        units = [unit for unit in ordered.units if unit.whole & own]
-        segments.append(Segment((1 << start) - 1, units))
+    counts = Counter(segment_of)
+    start = counts[-1]
+    for number, own in enumerate(units):
+        segments.append(Segment((1 << start) - 1, own))
+        start += counts[number]
     ordered.segments = segments
     return ordered
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from mugraph.passes.program.fuse_kernels.errors import NoKernelError
@@ -32,6 +33,16 @@ class Stretch:
     """The number of the first operator that a step may have; prefixes have all before it."""
     prefixes: Sequence[Group]
     steps: Sequence[Sequence[Step]]
+
+    @cached_property
+    def groups(self) -> frozenset[Group]:
+        """What kernels of its steps compute."""
+        return frozenset(step.group for steps in self.steps for step in steps)
+
+    @cached_property
+    def reach(self) -> int:
+        """How many segments before its own a step may start, at most."""
+        return max((step.back for steps in self.steps for step in steps), default=0)
 
 
 class Place(NamedTuple):
@@ -79,9 +90,14 @@ class Ways:
         is_growth = all(time >= self.times[group] for group, time in times.items())
         self.times.update(times)
         longer: list[set[int]] = [set()]
+        stretches = {id(place.stretch): place.stretch for place in self.places}
+        untouched = {each for each, of in stretches.items() if of.groups.isdisjoint(times)}
         for number, place in enumerate(self.places):
             own = set[int]()
             longer.append(own)
+            first = max(number + 1 - place.stretch.reach, 0)
+            if is_growth and id(place.stretch) in untouched and not any(longer[first:-1]):
+                continue
             least = self.least[number + 1]
             for prefix, steps in enumerate(place.stretch.steps):
                 step, before = self.last[number][prefix], least[prefix]

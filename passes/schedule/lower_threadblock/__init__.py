@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from xdsl.context import Context
@@ -13,10 +13,13 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from mugraph.dialects import sched, tb
-from mugraph.dialects.kn import CustomizedOp
+from mugraph.dialects.alignment import alignment_of
+from mugraph.dialects.constant import is_constant
+from mugraph.dialects.kn import CERTIFICATE, CustomizedOp
 from mugraph.dialects.kn.extent import ExtentOp
 from mugraph.dialects.kn.idle_iterations import iterations_that_count
 from mugraph.dialects.kn.separate_phases import separate_phases
+from mugraph.dialects.likeness import likeness_of
 from mugraph.dialects.linear_forms import set_of
 from mugraph.dialects.locations import Rewriter
 from mugraph.dialects.maps import AXES
@@ -186,21 +189,42 @@ def unused_symbol(module: ModuleOp, wish: str, kernels: Sequence[sched.KernelOp]
     return symbol
 
 
+def _look_of(graph: CustomizedOp, extents: CallExtents) -> Hashable:
+    """What decides a kernel's schedule, and what is made of that.
+
+    It is alone where a call or memory says how far it goes, as its launch then has other operands.
+    """
+    if extents.values or graph.held_lengths:
+        return graph
+    tensors = tuple(
+        (is_constant(value), alignment_of(value)) for value in (*graph.inputs, *graph.results)
+    )
+    return likeness_of(graph, besides=("workspace", CERTIFICATE)), tensors
+
+
 def lower_threadblock(
     module: ModuleOp, function: FuncOp, target: Target
 ) -> Sequence[sched.KernelOp]:
-    """Replaces every custom kernel of a function by the launch of its schedule."""
+    """Replaces every custom kernel of a function by the launch of its schedule.
+
+    Those that are alike launch one, as the identical layers of a model do.
+    """
     kernels: list[sched.KernelOp] = []
+    symbols: dict[Hashable, str] = {}
     graphs = [op for op in function.walk() if isinstance(op, CustomizedOp)]
     extents = call_extents(function)
     for index, graph in enumerate(graphs):
         require_layouts(graph)
         separate_phases(graph)
         hold_lengths(graph, extents)
-        symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
-        kernel, operands = lower_graph(graph, target, symbol, extents)
-        kernel.plan = graph.plan
-        kernels.append(kernel)
+        look, operands = _look_of(graph, extents), [*graph.inputs]
+        symbol = symbols.get(look)
+        if symbol is None:
+            symbol = unused_symbol(module, f"{function.sym_name.data}_custom{index}", kernels)
+            kernel, operands = lower_graph(graph, target, symbol, extents)
+            kernel.plan = graph.plan
+            kernels.append(kernel)
+            symbols[look] = symbol
         types = [value.type for value in graph.results]
         launch = sched.LaunchOp(symbol, operands, types)
         offsets = graph.workspace_offsets()
@@ -237,6 +261,9 @@ class LowerThreadblockPass(TargetPass):
     says is faster; ``--explain-schedule`` prints it.
 
     A part that is written and cannot be is an error that says what fits.
+
+    Kernels that differ in names alone, of tensors that are constant and aligned alike, become one
+    schedule, which is launched several times; those whose extents a call says do not.
 
     Pre-conditions: ``--resolve-layout``, and ``--decompose-threadblock`` where the graph has
     composite operators.

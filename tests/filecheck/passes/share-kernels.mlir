@@ -1,4 +1,5 @@
 // RUN: mg-opt --resolve-layout --lower-threadblock --share-kernels %s | filecheck %s
+// RUN: mg-opt --resolve-layout --lower-threadblock %s | filecheck %s
 // RUN: mg-opt --transpile -t 'cuda{function=layers}' %s | filecheck %s --check-prefix=CUDA
 
 // Two layers are alike but for the names of their values. Of the third the weight is constant, so that it is

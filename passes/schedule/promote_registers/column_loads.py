@@ -51,12 +51,26 @@ class ColumnLoad(NamedTuple):
 
 
 def load_columns(kernel: sched.KernelOp) -> list[ColumnLoad]:
-    """Has the numbers of columns that a kernel's one iteration reads loaded for all rows."""
-    if not runs_once(kernel):
+    """Has the numbers of columns that a kernel's one iteration reads loaded for all rows.
+
+    In kernels whose sums and maxima are those of rows.  Others, which add up parts and rotate what
+    they get, load such numbers before they wait for other kernels, and were not timed.
+    """
+    if not runs_once(kernel) or not combines_rows_alone(kernel):
         return []
     buffers = [op for op in kernel.body.walk() if isinstance(op, sched.AllocOp)]
     found = [_load(buffer, computing_threads(kernel)) for buffer in buffers]
     return [each for each in found if each is not None]
+
+
+def combines_rows_alone(kernel: sched.KernelOp) -> bool:
+    """Analysis: whether all that a kernel combines are elements along the last dimension."""
+    shapes = [
+        (shape_of(op.source.type), shape_of(op.destination.type))
+        for op in kernel.body.walk()
+        if isinstance(op, sched.ReduceOp)
+    ]
+    return all(whole[:-1] == each[:-1] for whole, each in shapes)
 
 
 def _load(buffer: sched.AllocOp, threads: int) -> ColumnLoad | None:

@@ -18,6 +18,7 @@ from mugraph.dialects.cute import Layout
 from mugraph.dialects.cute.attributes import LayoutAttr
 from mugraph.dialects.locations import inherit_location
 from mugraph.dialects.partition import LinearPartition
+from mugraph.dialects.sched.multiplies import MultipliesMatrices
 from mugraph.dialects.sched.structure import computing_threads, runs_once
 from mugraph.dialects.tensor_types import element_type_of, shape_of
 
@@ -53,18 +54,20 @@ class ColumnLoad(NamedTuple):
 def load_columns(kernel: sched.KernelOp) -> list[ColumnLoad]:
     """Has the numbers of columns that a kernel's one iteration reads loaded for all rows.
 
-    In kernels whose sums and maxima are those of rows.  Others, which add up parts and rotate what
-    they get, load such numbers before they wait for other kernels, and were not timed.
+    In kernels of rows.  Others, such as attention that rotates its queries and the sums of parts of
+    products, load such numbers before they wait for other kernels, and were not timed.
     """
-    if not runs_once(kernel) or not combines_rows_alone(kernel):
+    if not runs_once(kernel) or not is_of_rows(kernel):
         return []
     buffers = [op for op in kernel.body.walk() if isinstance(op, sched.AllocOp)]
     found = [_load(buffer, computing_threads(kernel)) for buffer in buffers]
     return [each for each in found if each is not None]
 
 
-def combines_rows_alone(kernel: sched.KernelOp) -> bool:
-    """Analysis: whether all that a kernel combines are elements along the last dimension."""
+def is_of_rows(kernel: sched.KernelOp) -> bool:
+    """Analysis: whether a kernel multiplies no matrices and combines elements of rows alone."""
+    if any(isinstance(op, MultipliesMatrices) for op in kernel.body.walk()):
+        return False
     shapes = [
         (shape_of(op.source.type), shape_of(op.destination.type))
         for op in kernel.body.walk()

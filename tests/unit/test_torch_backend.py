@@ -349,6 +349,10 @@ def _as_summand(mask: Any) -> Any:
         (lambda mask: mask, lambda mask: mask),
         (lambda mask: mask, _as_summand),
         (lambda mask: torch.zeros(5, 7).masked_fill(~mask, -math.inf), lambda mask: mask),
+        (
+            lambda mask: torch.zeros(5, 7).masked_fill(~mask, -math.inf),
+            lambda mask: mask + _as_summand(torch.ones(5, 7, dtype=torch.bool)),
+        ),
     ],
 )
 def test_rows_without_a_key_give_zeros(given: Any, written: Any) -> None:

@@ -859,6 +859,15 @@ def test_what_is_no_module_is_refused() -> None:
         mugraph.compile(torch.jit.trace(torch.nn.ReLU().eval(), x), (x,))
 
 
+def test_statistics_of_another_type_than_torch_foresees() -> None:
+    """torch says that they are fp32, and on a CPU gives them the type of the numbers."""
+    x, mean, variance = draw(4, 3, 5).half(), draw(3).half(), draw(3).half().abs()
+    eager, ours, _ = compiled(
+        lambda *given: functional.batch_norm(*given, training=True) * 2, x, mean, variance
+    )
+    assert_near(ours, eager)
+
+
 def test_training_is_refused() -> None:
     model = torch.nn.Linear(4, 4)
     torch._dynamo.reset()

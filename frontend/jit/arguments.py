@@ -225,6 +225,7 @@ def torch_of(array: Array, element_type: str) -> Any:
 
 def _in_elements(shape: Sequence[int], steps: Sequence[int], size: int) -> tuple[int, ...]:
     """Strides in bytes as strides in elements; ``BufferError`` where an element lies in between."""
+    size = size or 1  # no element type of ours has none
     for dim, (extent, step) in enumerate(zip(shape, steps, strict=True)):
         if step % size and extent > 1:
             raise BufferError(

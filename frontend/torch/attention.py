@@ -125,9 +125,8 @@ def leave_out_known_masks(graph_module: Any) -> None:
 def note_empty_rows(graph_module: Any, weights: Container[str]) -> None:
     """Says of each attention whether rows of its mask of numbers may be minus infinity throughout.
 
-    They may where a graph fills it with that, or makes it of numbers that it is given at a call and
-    not also of its own nearly least ones.  ``weights`` are inputs that are the same at each call; a
-    mask that is constant is looked at.
+    They may where a graph fills it with that, or makes it of numbers that it is given at a call.
+    ``weights`` are inputs that are the same at each call; a mask that is constant is looked at.
     """
     attention = attention_operator()
     modes = import_module("torch.utils._python_dispatch")
@@ -162,7 +161,7 @@ def _lowest(graph_module: Any, mask: Any, weights: Container[str]) -> tuple[bool
         least |= any(-math.inf < number < LEAST for number in numbers)
         pending += [each for each in node.all_input_nodes if each not in known]
         known.update(pending)
-    return fills or (given and not least), least
+    return fills or given, least
 
 
 def _numbers_of(node: Any) -> list[float]:

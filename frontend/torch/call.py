@@ -32,15 +32,21 @@ def as_module(
     torch = import_torch()
     tensors, made = kernel.interface.inputs, kernel.interface.outputs
     strides = [input_strides(like) or (1,) for like in inputs]
-    types = [getattr(torch, ELEMENT_TYPES[tensor.element_type]) for tensor in made]
+    taken_types, types = (
+        [getattr(torch, ELEMENT_TYPES[tensor.element_type]) for tensor in own]
+        for own in (tensors, made)
+    )
 
     def laid_out(at: int, tensor: Any) -> Any:
         """The tensor, or a copy: where elements share addresses, or it starts in between.
 
         Where memory has the numbers with the other sign, as that of imaginary parts of conjugated
-        numbers, a copy has them as they are.
+        numbers, a copy has them as they are.  torch may give another type than it foresaw, as of
+        statistics of norms on a CPU: a copy has that.
         """
         tensor = tensor.resolve_neg()
+        if tensor.dtype != taken_types[at]:
+            tensor = tensor.to(taken_types[at])
         if not tensor.dim():
             tensor = tensor.reshape(1)
         if tensor.stride() == strides[at] and not tensor.data_ptr() % tensors[at].alignment:

@@ -160,6 +160,7 @@ def test_extents_of_1_may_stand_elsewhere() -> None:
             lambda x: np.zeros((4, 8), [("x", np.float16), ("byte", np.int8)])["x"],
             r"input 1 \('y'\): its elements of 2 bytes are 3 bytes apart along dimension 1",
         ),
+        (lambda _: np.empty((4, 8), "V0"), r"input 1 \('y'\) has elements of type void, expected"),
     ],
 )
 def test_an_argument_that_does_not_fit_is_named(change: object, message: str) -> None:

@@ -349,6 +349,10 @@ def _as_summand(mask: Any) -> Any:
         (lambda mask: mask, lambda mask: mask),
         (lambda mask: mask, _as_summand),
         (lambda mask: torch.zeros(5, 7).masked_fill(~mask, -math.inf), lambda mask: mask),
+        (
+            lambda mask: torch.zeros(5, 7).masked_fill(~mask, -math.inf),
+            lambda mask: mask + _as_summand(torch.ones(5, 7, dtype=torch.bool)),
+        ),
     ],
 )
 def test_rows_without_a_key_give_zeros(given: Any, written: Any) -> None:
@@ -853,6 +857,15 @@ def test_what_is_no_module_is_refused() -> None:
         mugraph.compile(torch.relu, (x,))
     with pytest.raises(UserError, match=r"made by torch\.jit"):
         mugraph.compile(torch.jit.trace(torch.nn.ReLU().eval(), x), (x,))
+
+
+def test_statistics_of_another_type_than_torch_foresees() -> None:
+    """torch says that they are fp32, and on a CPU gives them the type of the numbers."""
+    x, mean, variance = draw(4, 3, 5).half(), draw(3).half(), draw(3).half().abs()
+    eager, ours, _ = compiled(
+        lambda *given: functional.batch_norm(*given, training=True) * 2, x, mean, variance
+    )
+    assert_near(ours, eager)
 
 
 def test_training_is_refused() -> None:

@@ -25,7 +25,9 @@ class BuildError(UserError, ValueError):
 def require_integers(what: str, numbers: Sequence[SupportsIndex]) -> tuple[int, ...]:
     """The numbers as integers, or what stands in; raises :class:`BuildError` where one is none."""
     try:
-        return tuple(index(getattr(number, "stand_in", number)) for number in numbers)
+        return tuple(index(getattr(number, "in_type", number)) for number in numbers)
+    except BuildError as error:
+        raise BuildError(f"{what}: {error}") from None
     except TypeError:
         raise BuildError(f"{what}: {numbers!r}; expected integers") from None
 
@@ -67,7 +69,7 @@ def in_names(text: str) -> str:
 
 def _of_names(found: re.Match[str]) -> str:
     rest, names = int(found[0]), list[str]()
-    for number, name in STAND_INS.items():
+    for number, name in tuple(STAND_INS.items()):
         while rest and rest % number == 0:
             rest //= number
             names.append(name)

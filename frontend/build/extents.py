@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Self, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
@@ -43,7 +44,23 @@ def _stand_ins() -> Iterator[int]:
         yield next(primes_above(number))
 
 
+def _stand_in_for(name: str) -> int:
+    """The prime of an extent with this name; threads that ask at once get the same one."""
+    with _NAMING:
+        prime = next((number for number, known in STAND_INS.items() if known == name), None)
+        if prime is None:
+            prime = next(_PRIMES, None)
+            if prime is None:
+                raise BuildError(
+                    f"Extent '{name}': this process has named {len(STAND_INS)} extents, as many as "
+                    "it can; use names again in other graphs"
+                )
+            STAND_INS[prime] = name
+        return prime
+
+
 _PRIMES = _stand_ins()
+_NAMING = Lock()
 COMPUTED = 5
 """What is more than such a part of an extent's prime may be computed from it."""
 
@@ -89,15 +106,7 @@ class Extent(NamedNumber):
                 raise BuildError(f"Extent '{name}': largest or a bucket cannot be: {fault}")
         if (fault := found.own_fault) is not None:
             raise BuildError(f"Extent '{name}' {fault}")
-        prime = next((number for number, known in STAND_INS.items() if known == name), None)
-        if prime is None:
-            prime = next(_PRIMES, None)
-            if prime is None:
-                raise BuildError(
-                    f"Extent '{name}': this process has named {len(STAND_INS)} extents, as many as "
-                    "it can; use names again in other graphs"
-                )
-            STAND_INS[prime] = name
+        prime = _stand_in_for(name)
         holder = None if held is None else held.value
         if holder is not None and not isinstance(holder, BlockArgument):
             raise BuildError(f"Extent: '{name}' is held by {held!r}, which is no input of a graph")
@@ -122,7 +131,7 @@ def note_extents(known: dict[str, Extent], dims: Iterable[object]) -> None:
     Raises, too, for what is computed of them.
     """
     for number in (each for each in dims if isinstance(each, NamedNumber)):
-        if number.stand_in not in STAND_INS:
+        if not number.is_extent:
             raise BuildError(
                 f"new_input: an extent would be '{number.text}', which is computed of what only a "
                 "call says: not yet; give it a mi.Extent of its own"

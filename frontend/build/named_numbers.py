@@ -56,6 +56,25 @@ class NamedNumber(_Integer):
         return sum(count * math.prod(product) for product, count in self.terms.items())
 
     @property
+    def is_extent(self) -> bool:
+        """Whether it is one extent, and not computed."""
+        return [*self.terms.items()] == [((self.stand_in,), 1)]
+
+    @property
+    def in_type(self) -> int:
+        """What stands in for it among the extents of a tensor.
+
+        Raises :class:`BuildError` for sums: any number may stand in for them, such as 4096 for
+        ``m - n``, or that of another extent.
+        """
+        if len(self.terms) > 1:
+            raise BuildError(
+                f"an extent would be '{self.text}', which is computed of what only a call says: "
+                "not yet; keep each named extent a dimension of its own, and whole"
+            )
+        return self.stand_in
+
+    @property
     def text(self) -> str:
         """What it is in terms of extents: ``m`` or ``2 * m``."""
         found = ""

@@ -18,7 +18,7 @@ from mugraph.build.errors import (
     require_element_type,
     require_integers,
 )
-from mugraph.build.named_numbers import NamedNumber, stand_in
+from mugraph.build.named_numbers import NamedNumber
 from mugraph.build.random import RandomOperators
 from mugraph.build.tensors import DTensor, STensor
 from mugraph.dialects import kn
@@ -391,7 +391,8 @@ class ProgramOperators(RandomOperators):
             (offset,) = require_integers("causal_mask: the offset", (offset,))
             return self.mask(x, lambda *at: at[-2] - at[-1] + offset, value, name=name)
         rows, keys = x.shape[-2:]
-        if offset.stand_in != stand_in(keys) - stand_in(rows):
+        wrong = offset - (keys - rows)
+        if isinstance(wrong, NamedNumber) or wrong:
             raise BuildError(
                 f"causal_mask: the offset of {x!r} is {offset}; expected a whole number, or "
                 f"{keys} - {rows}, the keys and queries of the scores"

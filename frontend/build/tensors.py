@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, SSAValue
 
 from mugraph.build.errors import BuildError, in_names
-from mugraph.build.named_numbers import NamedNumber, stand_in
+from mugraph.build.named_numbers import NamedNumber
 from mugraph.dialects.element_types import is_integer
 from mugraph.dialects.tensor_types import (
     STAND_INS,
@@ -210,9 +210,11 @@ class DTensor(Handle):
 
 def _is(end: int | None, number: int) -> bool:
     """Whether an end of a slice is a number, at each call."""
-    if end is None or isinstance(end, NamedNumber) != isinstance(number, NamedNumber):
-        return False
-    return stand_in(end) == stand_in(number)
+    if isinstance(end, NamedNumber) and isinstance(number, NamedNumber):
+        return end.terms == number.terms
+    return (
+        not isinstance(end, NamedNumber) and not isinstance(number, NamedNumber) and end == number
+    )
 
 
 def _require_known(x: DTensor, dim: int, part: slice, extent: int) -> None:

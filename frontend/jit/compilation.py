@@ -280,13 +280,17 @@ def compile_beside(
 
     So nvcc runs beside the passes of the next graph.  What it refuses is raised by the result.
     """
-    return _compilers().submit(_prepare(graph, arch, {}, None, fuse=fuse)).result
+    return compilers().submit(_prepare(graph, arch, {}, None, fuse=fuse)).result
 
 
 @cache
-def _compilers() -> ThreadPoolExecutor:
+def compilers() -> ThreadPoolExecutor:
     """Threads that wait for nvcc, which takes a processor, and memory for its headers."""
     return ThreadPoolExecutor(max_workers=max(2, min(8, (os.cpu_count() or 2) // 2)))
+
+
+# A forked process has none of these threads.
+os.register_at_fork(after_in_child=compilers.cache_clear)
 
 
 def _prepare(

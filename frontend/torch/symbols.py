@@ -42,7 +42,9 @@ class _OfSymbols(NamedNumber):
     """What is computed of symbols: torch has compared them, so other ones are not equal."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, NamedNumber | int) and self.stand_in == stand_in(other)
+        if isinstance(other, NamedNumber):
+            return self.terms == other.terms
+        return isinstance(other, int) and self.stand_in == other
 
     __hash__ = NamedNumber.__hash__
 

@@ -170,6 +170,14 @@ def test_every_comparison_by_hand_has_values_that_differ() -> None:
     assert {cls for cls in package_classes() if compares_by_hand(cls)} == set(DIFFERENT)
 
 
+def test_symbols_that_the_same_number_stands_in_for_differ() -> None:
+    one, other = Symbol("m", largest=8), Symbol("n", largest=8)
+    apart = other.stand_in - one.stand_in
+    assert (one + apart).stand_in == other.stand_in
+    assert one + apart != other and other != one + apart
+    assert one + apart - apart == one == one.stand_in
+
+
 @pytest.mark.parametrize("cls", DIFFERENT)
 def test_values_of_comparisons_by_hand_differ(cls: type) -> None:
     assert all(isinstance(value, cls) for value in DIFFERENT[cls])

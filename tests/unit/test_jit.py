@@ -179,6 +179,22 @@ def test_results_are_not_written_to_what_is_read_only() -> None:
     assert not kept.any()
 
 
+def test_a_forked_process_compiles_in_threads_of_its_own() -> None:
+    """It has none of those that wait for nvcc in the process that it was forked from."""
+    program = """
+import os, signal
+from mugraph.jit.compilation import compilers
+assert compilers().submit(int).result() == 0
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    os._exit(compilers().submit(int, 7).result())
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_misaligned_array_is_named() -> None:
     kernel = mugraph.compile(scaled_sum(), arch="cpu")
     memory = np.zeros(40, np.float16)

@@ -7,7 +7,9 @@ where memory does (``mugraph.runtime.execute``, ``tests/gpu/runtime/emulator``).
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import product
 from typing import Any
@@ -742,6 +744,41 @@ def test_numbers_that_stand_in_alike_are_not_equal(monkeypatch: pytest.MonkeyPat
     assert (two - one).stand_in == (four - three).stand_in
     with pytest.raises(mi.BuildError, match="known only at a call"):
         bool(two - one == four - three)
+
+
+def test_what_stands_in_for_a_sum_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The primes of two extents may be 4096 apart, as those of others are."""
+    primes = {"one": 20001067, "two": 20005163, "three": 20006101, "four": 20010197}
+    for name, prime in primes.items():
+        monkeypatch.setitem(STAND_INS, prime, name)
+    one, two, three, four = (mi.Extent(name, largest=64) for name in primes)
+    graph = mi.new_kernel_graph()
+    x, row = graph.new_input((one, two), name="x"), graph.new_input((1, 16), name="row")
+    for computed, text in ((one + 4096, "one \\+ 4096"), (two - one, "two - one")):
+        with pytest.raises(mi.BuildError, match=f"^new_input: an extent would be '{text}'"):
+            graph.new_input((computed, 16))
+        with pytest.raises(mi.BuildError, match=f"^broadcast_to: an extent would be '{text}'"):
+            graph.broadcast_to(row, (computed, 16))
+    with pytest.raises(mi.BuildError, match="depends on 'one \\+ 4096'"):
+        graph.new_input((two, 16))[: one + 4096]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(
+        mi.BuildError, match="is four - three; expected a whole number, or two - one"
+    ):
+        mi.causal_mask(x, four - three)
+
+
+def test_threads_that_name_an_extent_at_once_mean_the_same() -> None:
+    def named(_: int) -> list[int]:
+        return [mi.Extent(f"of_threads{name}", largest=8).stand_in for name in range(40)]
+
+    switches = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = [*threads.map(named, range(4))]
+    finally:
+        sys.setswitchinterval(switches)
+    assert found == found[:1] * 4
 
 
 PARTS: list[tuple[Callable[[mi.Extent], slice], str]] = [

@@ -36,11 +36,37 @@ func.func @fuzzed(%positive: tensor<{x}>, %signed: tensor<{w}>) -> tensor<{tight
 """
 
 
+def matrices(rows: int, columns: int) -> str:
+    """Three products in tiles of 16 x 32, whose rows follow each other in memory.
+
+    Each matrix starts three elements behind the end of the one before, so that they start anywhere.
+    """
+    x, w = f"tensor<3x{rows}x32xf16>", f"tensor<3x32x{columns}xf16>"
+    apart = rows * 32 + 3
+    y = f"tensor<3x{rows}x{columns}xf16, #cute.layout<(3,{rows},{columns}):({apart},32,1)>>"
+    left, right = "!tb.stensor<1x16x32xf16>", "!tb.stensor<1x32x32xf16>"
+    return f"""
+func.func @fuzzed(%signed: {x}, %signed_1: {w}) -> {y} {{
+  %y = kn.customized %signed, %signed_1 grid [3, {-(-rows // 16)}, 1] block [128, 1, 1] forloop 1
+      plan <tiles = written> {{
+  ^bb0(%dx: {x}, %dw: {w}):
+    %sx = tb.input %dx imap [0, 1, -1] : {x} -> {left}
+    %sw = tb.input %dw imap [0, -1, -1] : {w} -> {right}
+    %m = tb.matmul %sx, %sw : ({left}, {right}) -> {left}
+    tb.output %m omap [0, 1, -1] : {left} -> {y}
+  }} : ({x}, {w}) -> {y}
+  func.return %y : {y}
+}}
+"""
+
+
 PROGRAMS = {
     product(20, 67, 45, "f16"): ("tb::CopyShifted<", "tb::StoreShifted<"),
     product(1, 67, 45, "bf16"): ("tb::CopyShifted<",),
     product(70, 67, 89, "f16", copied=True): ("kn::Copy<", "tb::StoreShifted<"),
     product(9, 30, 19, "f32", copied=True): ("kn::Copy<",),
+    matrices(20, 32): ("tb::StoreShifted<",),
+    matrices(16, 28): ("tb::StoreShifted<",),
 }
 """And copies that they must have."""
 

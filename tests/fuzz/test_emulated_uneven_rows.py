@@ -1,10 +1,11 @@
-"""Products of rows that start anywhere: every level, and CUDA on the CPU."""
+"""Products of rows or tensors that start anywhere: every level, and CUDA on the CPU."""
 
 from __future__ import annotations
 
 import pytest
 
 from fuzz.emulated import MUGRAPHS
+from fuzz.products import product as as_written
 from fuzz.properties import (
     Compiled,
     compile_planned,
@@ -84,3 +85,21 @@ def compiled() -> list[Compiled]:
 @pytest.mark.usefixtures("needs_emulator")
 def test_the_cuda_is_right(compiled: list[Compiled]) -> None:
     MUGRAPHS.add(*compiled)
+
+
+@pytest.mark.usefixtures("needs_emulator")
+@pytest.mark.parametrize("alignment", [2, 8, 16])
+def test_quads_of_lanes_write_only_tensors_that_start_at_vectors(alignment: int) -> None:
+    """Neither what warp groups multiply nor what warps compute of their products."""
+    tile, result = "!tb.stensor<32x64xf16>", "tensor<{}x128xf16>"
+    promise = f" {{mugraph.alignment = {alignment} : i64}}"
+    silu = f"%silu = tb.silu %am : {tile} -> {tile}\n    tb.output %silu"
+    of_groups = as_written(64, 64, 64, loop=2, threads=256)
+    of_warps = as_written(32, 64, 64, loop=2, threads=64).replace("tb.output %am", silu)
+    for rows, text in ((64, of_groups), (32, of_warps)):
+        made = result.format(rows)
+        text = text.replace(f"-> {made} {{", f"-> ({made}{promise}) {{", 1)
+        text = text.replace("forloop 2 {", "forloop 2 plan <tiles = written> {")
+        compiled = compile_planned(parse(text), STAGES)
+        assert ("tb::QuadStore<" in compiled.cuda) == (alignment == 16)
+        MUGRAPHS.add(compiled)

@@ -42,7 +42,6 @@ from mugraph.dialects.sched.mappings import (
     following_vectors,
     for_block,
     iteration_layout,
-    modes_of,
 )
 from mugraph.dialects.sched.role import verify_partition
 from mugraph.dialects.sched.structure import (
@@ -455,11 +454,9 @@ class CopyOp(WritesTiles, HasThreadAccesses):
         """What a shifted store reads besides each vector: the next one of the row, in which ends
         what begins there, and ends of rows, which hold no aligned vector of device memory."""
         partition, domain = self.partition.data, shape_of(self.source.type)
-        source, target = (
-            iteration_layout(resolved_layout_of(each), domain, domain, partition.order)
-            for each in self.operands
-        )
-        threads, vector, columns = partition.threads, partition.vector, modes_of(target)[0][0]
+        layout = resolved_layout_of(self.source)
+        source = iteration_layout(layout, domain, domain, partition.order)
+        threads, vector, columns = partition.threads, partition.vector, domain[partition.inner]
         own = partitioned_stream(self, 0, partition, domain)
         following = following_vectors(own.offsets, threads, columns // vector)
         ends = for_block(ends_of_rows(source, threads, vector, columns), own.offsets.shape[1])

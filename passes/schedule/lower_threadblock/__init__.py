@@ -125,7 +125,8 @@ def lower_graph(
         kernel.domain = AffineSetAttr(set_of(domain, len(AXES) + 1))
     operands = end_kernel(kernel, graph, extents)
     if any(is_of_warpgroups(layout.atom) for layout in warp_layouts.values()):
-        for found in list(find_write_backs(kernel)):
+        aligned = [alignment_of(result) for result in graph.results]
+        for found in list(find_write_backs(kernel, lambda: aligned)):
             write_back_directly(found)
     cut = {cut.axis for cut in kernel.cuts_by_call}
     descending = choose_descending(graph, domain, target, cut)

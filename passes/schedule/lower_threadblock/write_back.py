@@ -6,11 +6,14 @@ lanes that hold it (``sched.store``): no shared memory, and no barrier between t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+
+from xdsl.ir import BlockArgument
 
 from mugraph.dialects import sched
 from mugraph.dialects.locations import Rewriter
+from mugraph.dialects.programming_model import VECTOR_BYTES
 from mugraph.dialects.sched.quad_store import quad_store_problem
 from mugraph.dialects.tb.operators import epilogue_of
 from mugraph.dialects.tensor_types import element_type_of
@@ -34,19 +37,30 @@ class WriteBack:
 
 
 def find_write_backs(
-    kernel: sched.KernelOp, is_possible: Callable[[WriteBack], bool] | None = None
+    kernel: sched.KernelOp,
+    results: Callable[[], Sequence[int]],
+    is_possible: Callable[[WriteBack], bool] | None = None,
 ) -> Iterator[WriteBack]:
     """The buffers that fragments reach device memory through, and could do without.
 
     Those for which ``is_possible``; if it is not given those whose fragments quads can write.
+    ``results`` finds the bytes that each of the kernel's results is aligned to: vectors are
+    written to what starts at one.
     """
     wanted = is_possible or _quads_can_write
     for buffer in kernel.body.walk():
         found = write_back_through(buffer) if isinstance(buffer, sched.AllocOp) else None
         if found is None or len(found.copies) > 1 or found.copy.checked_dims:
             continue
-        if wanted(found):
+        if wanted(found) and results()[_result_of(found, kernel)] >= VECTOR_BYTES:
             yield found
+
+
+def _result_of(found: WriteBack, kernel: sched.KernelOp) -> int:
+    """Which of the kernel's results it is copied to."""
+    tile = found.copy.destination.owner
+    assert isinstance(tile, sched.LocalTileOp) and isinstance(tile.source, BlockArgument)
+    return tile.source.index - kernel.input_count
 
 
 def write_back_through(buffer: sched.AllocOp) -> WriteBack | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import ModuleOp
+
 from mugraph.dialects import sched
 from mugraph.dialects.cute.atoms import mma_atom
 from mugraph.dialects.cute.chaining import holds_pairs_of_columns
@@ -13,6 +15,7 @@ from mugraph.dialects.tensor_types import (
     shape_of,
     strides_of,
 )
+from mugraph.passes.schedule.bulk_stores import alignments_of
 from mugraph.passes.schedule.lower_threadblock.write_back import (
     WriteBack,
     find_write_backs,
@@ -54,13 +57,20 @@ def can_be_written_directly(found: WriteBack) -> bool:
     return sched.tile_of_named_rows(tile) is None and writes_whole_sectors(fragment, found)
 
 
+def results_of(kernel: sched.KernelOp) -> list[int]:
+    """The bytes that each of a kernel's results is aligned to, wherever it is launched."""
+    module = kernel.parent_op()
+    launches = sched.launches_by_kernel(module)[kernel] if isinstance(module, ModuleOp) else []
+    return alignments_of(kernel, launches)[kernel.input_count :]
+
+
 def write_back(kernel: sched.KernelOp) -> bool:
     """Lets fragments of products be written where they were copied to; whether there were any.
 
     Elements of 16 bits by quads of lanes, 16 bytes a lane, wider ones as lanes hold them, where
     they make whole sectors.  Barriers stay where they are.
     """
-    found = list(find_write_backs(kernel, can_be_written_directly))
+    found = list(find_write_backs(kernel, lambda: results_of(kernel), can_be_written_directly))
     for each in found:
         write_back_directly(each)
     return bool(found)

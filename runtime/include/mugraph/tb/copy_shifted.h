@@ -64,12 +64,15 @@ struct CopyShifted {
 template <int kThreads, int kVector, class DstLayout, class SrcLayout, class... Dims>
 struct StoreShifted {
   using Partition = LinearPartition<kThreads, kVector, size_of<DstLayout>>;
-  using Rows = Mode<typename LayoutParts<DstLayout>::Linear>;
+  using Linear = typename LayoutParts<DstLayout>::Linear;
+  // Rows are mode 0: several that follow each other in memory may each have an end.
+  static constexpr int kColumns = decltype(cute::size<0>(Linear{}))::value, kOfRow = kColumns / kVector;
+  static constexpr int kRows = size_of<DstLayout> / kColumns;
   static_assert(size_of<DstLayout> == size_of<SrcLayout>, "source and destination must have equally many elements");
   static_assert(access_of<SrcLayout, kVector>() == Access::kContiguous, "the source must keep vectors whole");
-  static_assert(Rows::kFirstStride == 1 && Rows::kFirstExtent % kVector == 0,
+  static_assert(Mode<Linear>::kFirstStride == 1 && kColumns % kVector == 0 &&
+                    Mode<Linear>::kFirstExtent % kColumns == 0,
                 "the destination must keep vectors contiguous");
-  static constexpr int kColumns = Rows::kFirstExtent, kRows = Rows::kSize / kColumns, kOfRow = kColumns / kVector;
   // As many rounds of at most 4, all alike.
   static constexpr int kBatch = ceil_div(Partition::kRounds, ceil_div(Partition::kRounds, 4));
 

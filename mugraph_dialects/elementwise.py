@@ -190,6 +190,10 @@ SCHEDULED_BINARY_FUNCTIONS: dict[str, FunctionDescription] = {
         "e to the power of a constant times the difference, as a power of two.",
         (Constant("scalar", "by"),),
     ),
+    "scaled_exp_wide_difference": FunctionDescription(
+        "The same, also where a constant times the second number is below all fp32 numbers.",
+        (Constant("scalar", "by"),),
+    ),
 }
 """Functions of two numbers, of operators of ``sched`` only; rounded as ``scaled_exp``."""
 

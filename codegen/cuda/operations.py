@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mugraph.codegen.cuda import elementwise, products, reductions
 from mugraph.codegen.cuda.fragments import (
@@ -21,6 +21,7 @@ from mugraph.codegen.cuda.printer import KernelPrinter, offset_by, print_operati
 from mugraph.codegen.cuda.stages import LOOP_VARIABLE, Iteration, moved_on, rings_of
 from mugraph.codegen.cuda.transfers import scope_of
 from mugraph.dialects import sched
+from mugraph.dialects.interfaces import written_by
 
 __all__ = [
     "KernelPrinter",
@@ -83,6 +84,20 @@ def _(op: sched.ForloopOp, printer: KernelPrinter) -> None:
     current = replace(printer.counters, current=counters)
     inner = replace(printer, iteration=Iteration(start=LOOP_VARIABLE), counters=current)
     _print_iteration(op, inner, opening)
+    for value in _kept_along(op):
+        writer.line(f"mugraph::keep({printer.names.of(value)});")
+
+
+def _kept_along(loop: sched.ForloopOp) -> list[SSAValue]:
+    """The left matrices that are in registers before a loop, of products finished one by one.
+
+    ptxas gives their registers to others, unless something behind the loop reads them.
+    """
+    inside = list(loop.body.walk())
+    written = {sched.registers_of(value) for op in inside for value in written_by(op)}
+    products = [op for op in inside if isinstance(op, sched.WarpgroupMmaOp) and not op.is_async]
+    matrices = dict.fromkeys(op.lhs for op in products if op.lhs_in_registers)
+    return [value for value in matrices if sched.registers_of(value) not in written]
 
 
 def _declare_counters(op: sched.ForloopOp, printer: KernelPrinter, first: int) -> dict[int, str]:

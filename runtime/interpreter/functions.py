@@ -289,6 +289,7 @@ SCALAR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scaled_exp": scaled_exp,
     "power_below": power_below,
     "scaled_exp_difference": scaled_exp_difference,
+    "scaled_exp_wide_difference": scaled_exp_difference,
     "reciprocal": reciprocal,
     "reciprocal_or_zero": reciprocal_or_zero,
 }

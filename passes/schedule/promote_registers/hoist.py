@@ -20,9 +20,9 @@ def invariant_operators(kernel: sched.KernelOp) -> list[Operation]:
 
     Element-wise operators, masks of places in the tile, reductions, and moves of parts of buffers,
     such as those of a rotation; no moves where a role loads.  Attention of 8 x 32 heads with
-    rotated queries, multiplied by warp groups, had an error of 0.4 so on an H200 where 0.0024 is
-    right, and one of 1 x 32 heads was right; why is not known
-    (``benchmarks/results/models_shared_heads_h200.md``).
+    rotated queries, multiplied by warp groups, was wrong so on an H200: ptxas gave the registers of
+    the queries to probabilities (``mugraph::keep`` prevents it since, untimed;
+    ``benchmarks/results/models_shared_heads_h200.md``).
     """
     phases = list(phases_of_kernel(kernel))
     loop = next((phase for phase in phases if isinstance(phase, sched.ForloopOp)), None)

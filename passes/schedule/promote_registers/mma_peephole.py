@@ -256,7 +256,8 @@ def exponentials_of_differences(kernel: sched.KernelOp) -> None:
     """Takes a difference and the exponential of it at once.
 
     Before: ``map sub %s, %max to %e then [scaled_exp(c)]``.  After: ``map
-    scaled_exp_difference(c) %s, %max to %e``.
+    scaled_exp_difference(c) %s, %max to %e``, or ``scaled_exp_wide_difference(c)`` where numbers
+    are added to scores, all of which may be the least in a row.
     """
     for op in operators_of(kernel):
         if not _is_function(op, "sub"):
@@ -266,8 +267,16 @@ def exponentials_of_differences(kernel: sched.KernelOp) -> None:
             continue
         first, *others = epilogue.functions
         rest = Epilogue(tuple(others), epilogue.accumulates)
-        op.function = ScalarFunctionAttr(ScalarFunction("scaled_exp_difference", first.constants))
+        writers = (user for user in operators_of(kernel) if user is not op)
+        wide = any(_joins_numbers(user, op.sources[0]) for user in writers)
+        name = "scaled_exp_wide_difference" if wide else "scaled_exp_difference"
+        op.function = ScalarFunctionAttr(ScalarFunction(name, first.constants))
         op.epilogue = EpilogueAttr(rest) if rest else None
+
+
+def _joins_numbers(op: Operation, scores: SSAValue) -> bool:
+    """Whether an operator writes scores of several numbers each, such as those of a mask."""
+    return _is_map(op) and op.destination is scores and len(op.sources) > 1
 
 
 def scale_in_exponentials(kernel: sched.KernelOp) -> None:

@@ -54,6 +54,18 @@ struct ScaledExpDifference {
   }
 };
 
+// The same where y may be nearly the least number, as the largest of a row of a mask is whose elements are all the least:
+// the multiple of it would be minus infinity. Any other multiple does then, as numbers so large differ by far more than
+// what makes a power 0. Beside a comparison for each y it takes as long.
+template <uint32_t kBits>
+struct ScaledExpWideDifference {
+  static __device__ __forceinline__ float apply(float x, float y) {
+    const float usual = ScaledExp<kBits>::multiple();
+    const float multiple = fabsf(y) < 0x1p100f ? usual : 0x1p-40f;
+    return power_of_two(fmaf(x, multiple, -(y * multiple)));
+  }
+};
+
 // A quotient at most 2 ulp off, of a divisor of at least 1; beyond 2^126 it is zero.
 static __device__ __forceinline__ float quotient(float x, float divisor) {
 #if defined(__CUDA_ARCH__)

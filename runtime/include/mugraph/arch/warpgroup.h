@@ -70,6 +70,24 @@ __device__ __forceinline__ void pin(uint32_t (&words)[kRows][kSteps][kWords]) {
 #endif
 }
 
+// Reads words behind a loop whose products take them, from before it, as their left matrix. ptxas of CUDA 13.0 otherwise
+// puts the left matrix of another product of the loop into the same registers, if each is finished before the next one is
+// issued: all iterations but the first then multiply that. No grid has 0 blocks, so that nothing is stored.
+template <class T, int kValues>
+__device__ __forceinline__ void keep([[maybe_unused]] T const (&values)[kValues]) {
+#if defined(__CUDA_ARCH__)
+  static_assert(kValues * sizeof(T) % 4 == 0, "registers are words");
+  uint32_t all = 0;
+#pragma unroll
+  for (int i = 0; i < kValues; i += 4 / sizeof(T)) all ^= *reinterpret_cast<uint32_t const*>(&values[i]);
+  asm volatile(
+      "{\n.reg .pred never;\n.reg .b32 blocks;\n"
+      "mov.u32 blocks, %%nctaid.x;\n"
+      "setp.eq.u32 never, blocks, 0;\n"
+      "@never st.shared.b32 [blocks], %0;\n}\n" ::"r"(all));
+#endif
+}
+
 // A number that is the same in all lanes of a warp, and of which the compiler learns that.
 __device__ __forceinline__ int uniform(int number) {
 #if defined(__CUDA_ARCH__)

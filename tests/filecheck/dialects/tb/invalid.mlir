@@ -282,7 +282,7 @@ func.func @accum_first(%x: tensor<8x8xf16>) {
 
 // -----
 
-// CHECK: unknown scalar function 'cosh'; known are identity, exp, silu, gelu, sigmoid, softplus, tanh, relu, abs, square, sqrt, rsqrt, reciprocal, reciprocal_or_zero, erf, log, cos, sin, round, floor, bits, fp4, nf4, mul_scalar, add_scalar, fill, clamp, scaled_exp, power_below, add, sub, mul, div, pow, max, min, less, less_equal, scaled_exp_difference, where, mul_add
+// CHECK: unknown scalar function 'cosh'; known are identity, exp, silu, gelu, sigmoid, softplus, tanh, relu, abs, square, sqrt, rsqrt, reciprocal, reciprocal_or_zero, erf, log, cos, sin, round, floor, bits, fp4, nf4, mul_scalar, add_scalar, fill, clamp, scaled_exp, power_below, add, sub, mul, div, pow, max, min, less, less_equal, scaled_exp_difference, scaled_exp_wide_difference, where, mul_add
 func.func @unknown(%x: tensor<8x8xf16>) {
   %o = kn.customized %x grid [1, 1, 1] block [32, 1, 1] forloop 1 {
   ^bb0(%d: tensor<8x8xf16>):

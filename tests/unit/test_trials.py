@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import ModuleOp
+
 import mugraph.build as mi
 from mugraph.dialects import kn
 from mugraph.dialects.likeness import likeness_of
@@ -12,16 +14,21 @@ from mugraph.passes.targets import target_named
 from mugraph.runtime.cuda import only_function
 
 
-def test_kernels_behind_a_kernel_are_empty_in_its_trial() -> None:
+def chain_of(layers: int) -> tuple[ModuleOp, list[kn.CustomizedOp]]:
+    """A program of norms and products, each of which is a kernel."""
     graph = mi.new_kernel_graph("chain")
     x = graph.new_input((64, 512))
-    for _ in range(3):
+    for _ in range(layers):
         x = mi.silu(mi.rms_norm(x) @ graph.new_input((512, 512)))
     graph.mark_output(x)
     module = graph.module()
     function = only_function(module)
     fuse_program(function, target_named("sm_90a"))
-    kernels = [op for op in function.walk() if isinstance(op, kn.CustomizedOp)]
+    return module, [op for op in function.walk() if isinstance(op, kn.CustomizedOp)]
+
+
+def test_kernels_behind_a_kernel_are_empty_in_its_trial() -> None:
+    module, kernels = chain_of(3)
     assert len(kernels) == 3
     written = str(module)
     for plan, behind in ((Plan(), False), (Plan(merge=True), True)):
@@ -38,15 +45,7 @@ def test_kernels_behind_a_kernel_are_empty_in_its_trial() -> None:
 
 
 def test_a_trial_has_what_is_near_its_kernel() -> None:
-    graph = mi.new_kernel_graph("chain")
-    x = graph.new_input((64, 512))
-    for _ in range(8):
-        x = mi.silu(mi.rms_norm(x) @ graph.new_input((512, 512)))
-    graph.mark_output(x)
-    module = graph.module()
-    function = only_function(module)
-    fuse_program(function, target_named("sm_90a"))
-    kernels = [op for op in function.walk() if isinstance(op, kn.CustomizedOp)]
+    module, kernels = chain_of(8)
     written = str(module)
     with trial_of(kernels[4]) as trial:
         block = trial.parent

@@ -58,12 +58,16 @@ class Repeated(NamedTuple):
         return (*leading, *numbers, columns) if in_rows else (*leading, *numbers, rows, columns)
 
 
+def _matrices_transposed(rank: int) -> tuple[int, ...]:
+    """The order of dimensions in which the last two change places."""
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
 def repeated_operand(value: SSAValue) -> Repeated | None:
     """Analysis: a reshaped broadcast of heads, transposed or not; ``None`` for all else."""
     op, is_transposed = value.owner, False
     if isinstance(op, kn.TransposeOp):
-        rank = len(op.order)
-        if op.order != (*range(rank - 2), rank - 1, rank - 2):
+        if op.order != _matrices_transposed(len(op.order)):
             return None
         op, is_transposed = op.input.owner, True
     if not isinstance(op, kn.ReshapeOp) or not isinstance(op.input.owner, kn.BroadcastOp):
@@ -138,7 +142,7 @@ class JoinHeads(RewritePattern):
             new.append(kn.ReshapeOp(matrix, _typed(matrix, (*leading[:-1], own, depth))))
             matrix = new[-1].results[0]
         if found.is_transposed:
-            new.append(kn.TransposeOp(matrix, (*range(rank - 2), rank - 1, rank - 2)))
+            new.append(kn.TransposeOp(matrix, _matrices_transposed(rank)))
             matrix = new[-1].results[0]
         if not in_rows:
             each = (*wide[:-2], *shape_of(matrix.type)[-2:])
@@ -216,8 +220,7 @@ class RepeatHeads(RewritePattern):
         copy = kn.CopyOp(broadcast.result, each)
         new: list[Operation] = [broadcast, copy, kn.ReshapeOp(copy.result, heads)]
         if found.is_transposed:
-            rank = len(shape_of(heads))
-            order = (*range(rank - 2), rank - 1, rank - 2)
+            order = _matrices_transposed(len(shape_of(heads)))
             new.append(kn.TransposeOp(new[-1].results[0], order))
         rewriter.insert(new, InsertPoint.before(op))
         rewriter.replace_uses_with_if(op.rhs, new[-1].results[0], lambda use: use.operation is op)

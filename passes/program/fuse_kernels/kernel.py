@@ -239,7 +239,7 @@ class _Partition:
         common = math.gcd(*(self.indices.extents[number] for number in joint))
         elements = max(math.prod(shape_of(value.type)) for value in self.indices.of_value)
         most = max(elements // self.iterations // LEAST_ROW_TILE_ELEMENTS, 1)
-        return max(parts for parts in range(1, min(common, most) + 1) if common % parts == 0)
+        return common // parts_of(common, most)
 
     def _parts_of_rows(self, axes: Sequence[int]) -> dict[int, int]:
         """Cuts outer dimensions first, until the largest tile has few elements."""

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mugraph.dialects.abstract import Abstract
 from mugraph.dialects.accessors import is_given
+from mugraph.dialects.maps import Slicing
 from mugraph.dialects.programming_model import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from mugraph.dialects.tensor_types import kept_with_attribute, op_label
 
@@ -172,6 +173,20 @@ class HasThreadblockGraph(HasLaunchExtents):
     @abstractmethod
     def held_lengths(self) -> list[HeldLength]:
         """The lengths that operators of the body number, which arguments of it hold."""
+
+    def slicing(
+        self, shape: tuple[int, ...], map_: tuple[int, ...], loop_dim: int, tile: tuple[int, ...]
+    ) -> Slicing:
+        """How maps cut a tensor of some extents into tiles of others for its blocks and loop."""
+        return Slicing(
+            shape,
+            map_,
+            loop_dim,
+            self.grid_dim,
+            self.forloop_range,
+            tile,
+            interleaved=self.is_interleaved,
+        )
 
     def verify_extents(self) -> None:
         """Checks grid, block and for-loop; operators of the body call it before they use them."""

@@ -157,16 +157,8 @@ class MaskOp(ElementwiseOp):
     def slicing(self) -> Slicing:
         """How the maps cut that tensor into tiles of these extents."""
         assert self.extents is not None
-        graph = enclosing_graph(self)
-        return Slicing(
-            extents_of(self.extents),
-            self.map_,
-            self.loop_dim,
-            graph.grid_dim,
-            graph.forloop_range,
-            shape_of(self.result.type),
-            interleaved=graph.is_interleaved,
-        )
+        graph, tile = enclosing_graph(self), shape_of(self.result.type)
+        return graph.slicing(extents_of(self.extents), self.map_, self.loop_dim, tile)
 
     def forms(self) -> list[LinearForm]:
         """The forms that are at least 0 where an element is kept.

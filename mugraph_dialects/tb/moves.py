@@ -137,15 +137,7 @@ class MovesTile(IRDLOperation, HasLayoutConstraints, HasSharedAccesses, NamesRow
     def slicing(self) -> Slicing:
         """How the maps cut the DTensor into tiles of this one's extents."""
         graph = enclosing_graph(self)
-        return Slicing(
-            self.tensor_shape,
-            self.map_,
-            self.loop_dim,
-            graph.grid_dim,
-            graph.forloop_range,
-            shape_of(self.tile.type),
-            interleaved=graph.is_interleaved,
-        )
+        return graph.slicing(self.tensor_shape, self.map_, self.loop_dim, shape_of(self.tile.type))
 
     def bounds(self) -> Bounds:
         """Which elements of the tiles exist."""
